@@ -1,0 +1,120 @@
+//! `#[tool]`, `#[resource]` and `#[prompt]`: a function becomes an offer of a server. Its doc
+//! comment is the description, its parameters are the schema.
+
+mod function;
+mod options;
+
+use function::Function;
+use options::{Options, Setting};
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
+use quote::quote;
+
+/// A function as a tool.
+///
+/// Parameters are arguments, or extractors such as `Ctx` and `State<T>`; doc comments on them
+/// are their descriptions. Options: `name = "…"`, `title = "…"`, `read_only`, `destructive`,
+/// `not_destructive`, `idempotent`, `open_world`, `closed_world`.
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand(options, item, |options, function| {
+        let settings = options.settings(&[
+            ("name", Setting::Name),
+            ("title", Setting::Text(quote!(title))),
+            ("read_only", Setting::Flag(quote!(.read_only()))),
+            ("destructive", Setting::Flag(quote!(.destructive(true)))),
+            (
+                "not_destructive",
+                Setting::Flag(quote!(.destructive(false))),
+            ),
+            ("idempotent", Setting::Flag(quote!(.idempotent()))),
+            ("open_world", Setting::Flag(quote!(.open_world(true)))),
+            ("closed_world", Setting::Flag(quote!(.open_world(false)))),
+        ])?;
+        let name = options.name().unwrap_or_else(|| function.name());
+        let (describe, run) = (
+            function.describe(),
+            function.run(&quote!(::zcp::IntoOutput::into_output)),
+        );
+        let (returns, docs) = (&function.returns, &function.docs);
+        Ok(function.item(
+            &quote!(::zcp::Tool),
+            &quote! {
+                let mut signature = ::zcp::Signature::default();
+                #describe
+                signature.output::<#returns>();
+                ::zcp::Tool::from_parts(#name, signature, #run).description(#docs) #settings
+            },
+        ))
+    })
+}
+
+/// A function as a resource, or with `{variables}` in its URI as a family of them.
+///
+/// The URI comes first: `#[resource("book://{id}")]`. Parameters are the template's variables,
+/// or extractors. Options: `name = "…"`, `title = "…"`, `mime_type = "…"`, `watched`.
+#[proc_macro_attribute]
+pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand(options, item, |options, function| {
+        let uri = options.first_text("a resource needs its URI: #[resource(\"book://{id}\")]")?;
+        let settings = options.settings(&[
+            ("name", Setting::Name),
+            ("title", Setting::Text(quote!(title))),
+            ("mime_type", Setting::Text(quote!(mime_type))),
+            ("watched", Setting::Flag(quote!(.watched()))),
+        ])?;
+        let name = options.name().unwrap_or_else(|| function.name());
+        let (describe, run) = (
+            function.describe(),
+            function.run(&quote!(::zcp::IntoContents::into_contents)),
+        );
+        let docs = &function.docs;
+        Ok(function.item(
+            &quote!(::zcp::Resource),
+            &quote! {
+                let mut signature = ::zcp::Signature::default();
+                #describe
+                ::zcp::Resource::from_parts(#uri, signature, #run)
+                    .name(#name).description(#docs) #settings
+            },
+        ))
+    })
+}
+
+/// A function as a prompt.
+///
+/// Parameters are the prompt's arguments, or extractors; `Option` ones may be left out. Options:
+/// `name = "…"`, `title = "…"`.
+#[proc_macro_attribute]
+pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand(options, item, |options, function| {
+        let settings = options.settings(&[
+            ("name", Setting::Name),
+            ("title", Setting::Text(quote!(title))),
+        ])?;
+        let name = options.name().unwrap_or_else(|| function.name());
+        let (describe, run) = (
+            function.describe(),
+            function.run(&quote!(::zcp::IntoPrompt::into_prompt)),
+        );
+        let docs = &function.docs;
+        Ok(function.item(
+            &quote!(::zcp::Prompt),
+            &quote! {
+                let mut signature = ::zcp::Signature::default();
+                #describe
+                ::zcp::Prompt::from_parts(#name, signature, #run).description(#docs) #settings
+            },
+        ))
+    })
+}
+
+fn expand(
+    options: TokenStream,
+    item: TokenStream,
+    make: impl FnOnce(&Options, &Function) -> syn::Result<Tokens>,
+) -> TokenStream {
+    let made = Options::parse(options.into())
+        .and_then(|options| make(&options, &Function::parse(item.into())?));
+    made.unwrap_or_else(|error| error.to_compile_error()).into()
+}

@@ -1,0 +1,371 @@
+//! A JSON-RPC frame, its payload left as text until someone needs it.
+
+use crate::RpcError;
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{error::Category, value::RawValue};
+
+/// One message between two peers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Frame {
+    /// Wants an answer.
+    Request(Request),
+    /// Wants none.
+    Notification(Notification),
+    /// Is the answer.
+    Response(Response),
+}
+
+/// A method to run and the id its answer must carry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Echoed by the response, digit for digit.
+    pub id: Id,
+    /// For example `tools/call`.
+    pub method: ByteString,
+    /// JSON text of an object; absent when the sender gave none.
+    pub params: Option<ByteString>,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notification {
+    /// For example `notifications/progress`.
+    pub method: ByteString,
+    /// JSON text of an object; absent when the sender gave none.
+    pub params: Option<ByteString>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// Absent only when the request was so broken that its id could not be read.
+    pub id: Option<Id>,
+    /// JSON text of the result, or why there is none.
+    pub result: Result<ByteString, RpcError>,
+}
+
+/// A request id: a string or an integer of any size, kept as the JSON text it came as.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(ByteString);
+
+impl Id {
+    /// An integer id.
+    pub fn number(number: i64) -> Self {
+        Self(number.to_string().into())
+    }
+
+    /// A string id.
+    pub fn text(text: &str) -> Self {
+        Self(quoted(text))
+    }
+
+    /// The id as JSON text: `7` or `"seven"`.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// Takes the id from JSON text: a string or an integer, nothing else.
+    pub fn from_json(json: &str) -> Option<Self> {
+        Self::take(json, || json.to_owned().into())
+    }
+
+    fn take(json: &str, keep: impl FnOnce() -> ByteString) -> Option<Self> {
+        if json.starts_with('"') {
+            // Two spellings of one string must be one id.
+            let plain = !json.contains('\\');
+            return match plain {
+                true => Some(Self(keep())),
+                false => serde_json::from_str::<String>(json)
+                    .ok()
+                    .map(|text| Self::text(&text)),
+            };
+        }
+        let digits = json.strip_prefix('-').unwrap_or(json);
+        let integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        integer.then(|| Self(keep()))
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get())
+            .ok_or_else(|| serde::de::Error::custom("an id is a string or an integer"))
+    }
+}
+
+/// What one line, body or socket message holds.
+#[derive(Debug)]
+pub enum Message {
+    /// The usual case.
+    One(Frame),
+    /// An array of messages, which only 2025-03-26 allows.
+    Batch(Vec<Result<Frame, Malformed>>),
+}
+
+/// A message that is not a frame, with the id to answer it by if that much could be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Malformed {
+    /// Echoed when it was readable.
+    pub id: Option<Id>,
+    /// -32700 or -32600.
+    pub error: RpcError,
+}
+
+impl From<RpcError> for Malformed {
+    fn from(error: RpcError) -> Self {
+        Self { id: None, error }
+    }
+}
+
+impl From<Malformed> for Frame {
+    fn from(Malformed { id, error }: Malformed) -> Self {
+        Self::Response(Response {
+            id,
+            result: Err(error),
+        })
+    }
+}
+
+impl Message {
+    /// Reads a message. The frames share the bytes they came in.
+    pub fn parse(bytes: Bytes) -> Result<Self, Malformed> {
+        let text =
+            ByteString::try_from(bytes).map_err(|_| RpcError::parse("the bytes are not UTF-8"))?;
+        if !text.trim_start().starts_with('[') {
+            return Frame::parse(&text).map(Self::One);
+        }
+        let items: Vec<&RawValue> = serde_json::from_str(&text).map_err(RpcError::parse)?;
+        if items.is_empty() {
+            return Err(RpcError::invalid_request("an empty batch").into());
+        }
+        let frames = items
+            .into_iter()
+            .map(|item| Frame::parse(&text.slice_ref(item.get())));
+        Ok(Self::Batch(frames.collect()))
+    }
+}
+
+/// The members of every kind of frame; which are present tells the kind.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Tells `null` from absent.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Frame {
+    /// Reads one frame of JSON text, borrowing from it.
+    pub fn parse(text: &ByteString) -> Result<Self, Malformed> {
+        let envelope: Envelope<'_> =
+            serde_json::from_str(text).map_err(|error| match error.classify() {
+                Category::Data => RpcError::invalid_request(format!("not a message: {error}")),
+                _ => RpcError::parse(error),
+            })?;
+        let id = envelope
+            .id
+            .and_then(|raw| Id::take(raw.get(), || text.slice_ref(raw.get())));
+        let refuse = |why: &str| Malformed {
+            id: id.clone(),
+            error: RpcError::invalid_request(why),
+        };
+
+        if envelope
+            .jsonrpc
+            .is_none_or(|version| version.get() != r#""2.0""#)
+        {
+            return Err(refuse(r#"`jsonrpc` must be "2.0""#));
+        }
+        if let Some(method) = envelope.method {
+            let method =
+                method_name(text, method).ok_or_else(|| refuse("`method` must be a string"))?;
+            let params = envelope.params.map(|raw| text.slice_ref(raw.get()));
+            if params
+                .as_ref()
+                .is_some_and(|params| !params.starts_with('{'))
+            {
+                return Err(refuse("`params` must be an object"));
+            }
+            return match (envelope.id, id) {
+                (None, _) => Ok(Self::Notification(Notification { method, params })),
+                (Some(_), Some(id)) => Ok(Self::Request(Request { id, method, params })),
+                (Some(_), None) => {
+                    Err(RpcError::invalid_request("`id` must be a string or an integer").into())
+                }
+            };
+        }
+        let result = match (envelope.result, envelope.error) {
+            (Some(result), None) => Ok(text.slice_ref(result.get())),
+            (None, Some(error)) => Err(serde_json::from_str(error.get())
+                .map_err(|_| refuse("`error` must have a code and a message"))?),
+            _ => return Err(refuse("neither a request, a notification nor a response")),
+        };
+        Ok(Self::Response(Response { id, result }))
+    }
+
+    /// Appends the frame as one line of JSON text, without the newline.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+        match self {
+            Self::Request(Request { id, method, params }) => {
+                member(out, "id", id.as_json());
+                named(out, method, params.as_deref());
+            }
+            Self::Notification(Notification { method, params }) => {
+                named(out, method, params.as_deref());
+            }
+            Self::Response(Response { id, result }) => {
+                if let Some(id) = id {
+                    member(out, "id", id.as_json());
+                }
+                match result {
+                    Ok(result) => member(out, "result", result),
+                    Err(error) => member(out, "error", &json_text(error)),
+                }
+            }
+        }
+        out.push(b'}');
+    }
+
+    /// The frame as JSON text.
+    pub fn to_text(&self) -> ByteString {
+        let mut out = Vec::with_capacity(256);
+        self.write(&mut out);
+        ByteString::try_from(out).expect("made of strings")
+    }
+}
+
+fn method_name(text: &ByteString, method: &RawValue) -> Option<ByteString> {
+    let inner = method.get().strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str::<String>(method.get())
+            .ok()
+            .map(Into::into);
+    }
+    Some(text.slice_ref(inner))
+}
+
+fn member(out: &mut Vec<u8>, name: &str, json: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(json.as_bytes());
+}
+
+fn named(out: &mut Vec<u8>, method: &str, params: Option<&str>) {
+    member(out, "method", &quoted(method));
+    if let Some(params) = params {
+        member(out, "params", params);
+    }
+}
+
+fn quoted(text: &str) -> ByteString {
+    json_text(text)
+}
+
+/// Any of our own messages as JSON text.
+pub fn json_text<T: Serialize + ?Sized>(value: &T) -> ByteString {
+    let bytes = serde_json::to_vec(value).expect("messages have string keys and no failing parts");
+    ByteString::try_from(bytes).expect("JSON is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Frame, Malformed> {
+        Frame::parse(&ByteString::from(text))
+    }
+
+    #[test]
+    fn an_id_comes_back_digit_for_digit() {
+        for id in [
+            "0",
+            "-7",
+            "\"\"",
+            "\"a b\"",
+            "123456789012345678901234567890",
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(parse(&text).unwrap().to_text(), text);
+        }
+    }
+
+    #[test]
+    fn an_id_of_another_kind_is_refused_without_an_id() {
+        for id in ["null", "1.5", "1e3", "true", "[]", "{}"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            let malformed = parse(&text).unwrap_err();
+            assert_eq!(
+                (malformed.id, malformed.error.code),
+                (None, crate::error::INVALID_REQUEST)
+            );
+        }
+    }
+
+    #[test]
+    fn a_readable_id_is_kept_for_the_error() {
+        let malformed = parse(r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#).unwrap_err();
+        assert_eq!(malformed.id, Some(Id::text("x")));
+    }
+
+    #[test]
+    fn two_spellings_of_a_string_are_one_id() {
+        assert_eq!(Id::from_json(r#""\u0061""#), Some(Id::text("a")));
+    }
+
+    #[test]
+    fn broken_json_is_a_parse_error_and_odd_json_an_invalid_request() {
+        assert_eq!(
+            parse("{").unwrap_err().error.code,
+            crate::error::PARSE_ERROR
+        );
+        assert_eq!(
+            parse("7").unwrap_err().error.code,
+            crate::error::INVALID_REQUEST
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#)
+                .unwrap_err()
+                .error
+                .code,
+            crate::error::INVALID_REQUEST
+        );
+    }
+
+    #[test]
+    fn a_hundred_thousand_brackets_are_an_error_and_no_overflow() {
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":{}{}}}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        // The envelope leaves the payload as text; whoever parses it has a depth limit.
+        let _ = parse(&deep);
+    }
+}

@@ -1,0 +1,97 @@
+//! Header names, and how a value that HTTP cannot carry as it is travels in one.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::borrow::Cow;
+
+/// The revision a request is made in.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// Which session of the handshake era a request belongs to.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// The request's method.
+pub const METHOD: &str = "mcp-method";
+/// The tool, prompt, resource or task the request names.
+pub const NAME: &str = "mcp-name";
+/// What precedes a mirrored argument's header name.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+/// Where a broken event stream is to go on.
+pub const LAST_EVENT_ID: &str = "last-event-id";
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// The header text for a value: itself, or Base64 between markers when HTTP would change it.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let blank = |c: char| c == ' ' || c == '\t';
+    let changed = value.starts_with(blank) || value.ends_with(blank);
+    let marked = value.starts_with(OPEN) && value.ends_with(CLOSE);
+    if !changed && !marked && value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)))
+}
+
+/// The value a header carries; nothing when its markers hold no valid Base64 of UTF-8, or its
+/// bytes are not visible ASCII.
+pub fn decode(header: &[u8]) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(header).ok()?.trim_matches([' ', '\t']);
+    if !text
+        .bytes()
+        .all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte))
+    {
+        return None;
+    }
+    let Some(coded) = text
+        .strip_prefix(OPEN)
+        .and_then(|rest| rest.strip_suffix(CLOSE))
+    else {
+        return Some(Cow::Borrowed(text));
+    };
+    String::from_utf8(STANDARD.decode(coded).ok()?)
+        .ok()
+        .map(Cow::Owned)
+}
+
+/// Whether `name` may follow `Mcp-Param-`: a token of RFC 9110.
+pub fn is_token(name: &str) -> bool {
+    let special = b"!#$%&'*+-.^_`|~";
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || special.contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_survives_the_trip() {
+        for value in [
+            "",
+            "plain",
+            "in ner",
+            " lead",
+            "tail\t",
+            "größe",
+            "a\nb",
+            "=?base64?eA==?=",
+        ] {
+            assert_eq!(
+                decode(encode(value).as_bytes()).as_deref(),
+                Some(value),
+                "{value:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn bad_base64_is_refused_and_other_markers_are_literal() {
+        assert_eq!(decode(b"=?base64?eA=?="), None);
+        assert_eq!(decode(b"=?base64?e*==?="), None);
+        assert_eq!(
+            decode(b"=?BASE64?eA==?=").as_deref(),
+            Some("=?BASE64?eA==?=")
+        );
+        assert_eq!(decode(b"  spaced  ").as_deref(), Some("spaced"));
+    }
+}

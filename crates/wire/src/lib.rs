@@ -1,0 +1,23 @@
+//! What is said on the wire: frames, revisions, messages, and the one trait both ends share.
+//! No I/O, no tasks, no clock.
+//!
+//! With the specification open, the file name is the page name: [`mcp`] has one module a page,
+//! [`revision`] one file a revision.
+
+pub mod error;
+pub mod frame;
+pub mod header;
+pub mod line;
+pub mod mcp;
+pub mod meta;
+pub mod params;
+pub mod peer;
+pub mod pending;
+pub mod revision;
+pub mod sse;
+
+pub use bytestring::ByteString;
+pub use error::RpcError;
+pub use frame::{Frame, Id, Malformed, Message, Notification, Request, Response};
+pub use peer::{Frames, Peer};
+pub use revision::Revision;

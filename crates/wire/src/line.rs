@@ -1,0 +1,108 @@
+//! Newline framing with a size limit: bytes in, lines out.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Collects bytes until they are lines.
+#[derive(Debug)]
+pub struct Lines {
+    buffer: BytesMut,
+    limit: usize,
+    scanned: usize,
+    skipping: bool,
+}
+
+/// What a newline ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line, without its newline.
+    Text(Bytes),
+    /// A line that grew past the limit. Its bytes were dropped as they came.
+    TooLong,
+}
+
+impl Lines {
+    /// Lines of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            limit,
+            scanned: 0,
+            skipping: false,
+        }
+    }
+
+    /// Where the next bytes are to be read into.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(16 * 1024);
+        &mut self.buffer
+    }
+
+    /// The next whole line, if there is one. Blank lines are passed over.
+    pub fn next_line(&mut self) -> Option<Line> {
+        loop {
+            let newline = self.buffer[self.scanned..]
+                .iter()
+                .position(|byte| *byte == b'\n');
+            let Some(offset) = newline else {
+                self.scanned = self.buffer.len();
+                if self.scanned > self.limit {
+                    self.buffer.clear();
+                    self.scanned = 0;
+                    self.skipping = true;
+                }
+                return None;
+            };
+            let mut line = self.buffer.split_to(self.scanned + offset).freeze();
+            self.buffer.advance(1);
+            self.scanned = 0;
+            if std::mem::take(&mut self.skipping) || line.len() > self.limit {
+                return Some(Line::TooLong);
+            }
+            if line.last() == Some(&b'\r') {
+                line.truncate(line.len() - 1);
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Some(Line::Text(line));
+            }
+        }
+    }
+
+    /// What is left when the input has ended without a last newline.
+    pub fn finish(&mut self) -> Option<Line> {
+        if self.buffer.is_empty() && !self.skipping {
+            return None;
+        }
+        self.buffer.extend_from_slice(b"\n");
+        self.next_line()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(limit: usize, input: &[u8]) -> Vec<Line> {
+        let mut lines = Lines::new(limit);
+        let mut out = vec![];
+        for byte in input {
+            lines.buffer().extend_from_slice(&[*byte]);
+            while let Some(line) = lines.next_line() {
+                out.push(line);
+            }
+        }
+        out.extend(lines.finish());
+        out
+    }
+
+    #[test]
+    fn a_long_line_is_dropped_and_the_next_is_read() {
+        assert_eq!(
+            lines(4, b"ab\r\n\n123456789\ncd"),
+            [
+                Line::Text(Bytes::from("ab")),
+                Line::TooLong,
+                Line::Text(Bytes::from("cd"))
+            ]
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! MCP's messages, in the shape of the latest revision. One module a page of the specification.
+
+pub mod capabilities;
+pub mod completion;
+pub mod content;
+pub mod elicitation;
+pub mod lifecycle;
+pub mod logging;
+pub mod prompts;
+pub mod resources;
+pub mod roots;
+pub mod sampling;
+pub mod subscriptions;
+pub mod tools;
+
+use crate::{Id, meta};
+use bytestring::ByteString;
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value, value::RawValue};
+
+/// Members this side does not know, kept as they came.
+pub type Extra = Map<String, Value>;
+
+/// A result: what every result has, and the method's own part.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reply {
+    /// Whether this is the end. Always there since 2026-07-28.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_type: Option<ResultType>,
+    /// The method's own members.
+    #[serde(flatten)]
+    pub body: Body,
+    /// How long the result may be kept, and for whom.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// What the result says about itself.
+    #[serde(rename = "_meta", skip_serializing_if = "ResultMeta::is_empty")]
+    pub meta: ResultMeta,
+}
+
+impl Reply {
+    /// A complete result.
+    pub fn new(body: Body) -> Self {
+        Self {
+            result_type: Some(ResultType::Complete),
+            body,
+            cache: None,
+            meta: ResultMeta::default(),
+        }
+    }
+}
+
+/// What kind of result this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultType {
+    /// The call is done.
+    Complete,
+    /// The call wants answers, and to be made again with them.
+    InputRequired,
+}
+
+/// The members of each method's result.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+#[expect(
+    missing_docs,
+    reason = "each variant is the result of the method of its name"
+)]
+pub enum Body {
+    Empty {},
+    Initialize(Box<lifecycle::InitializeResult>),
+    Discover(Box<lifecycle::DiscoverResult>),
+    Tools(Page<tools::Tool>),
+    Prompts(Page<prompts::Prompt>),
+    Resources(Page<resources::Resource>),
+    Templates(Page<resources::ResourceTemplate>),
+    CallTool(tools::CallToolResult),
+    ReadResource(resources::ReadResourceResult),
+    GetPrompt(prompts::GetPromptResult),
+    Complete(completion::CompleteResult),
+    InputRequired(InputRequired),
+}
+
+/// What a list of `T` is called in its result.
+pub trait Listed {
+    /// The member's name.
+    const MEMBER: &'static str;
+}
+
+/// One page of a list.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    /// The page's items, in the list's order.
+    pub items: Vec<T>,
+    /// Where the next page starts; absent on the last.
+    pub next_cursor: Option<String>,
+}
+
+impl<T: Listed + Serialize> Serialize for Page<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(T::MEMBER, &self.items)?;
+        if let Some(cursor) = &self.next_cursor {
+            map.serialize_entry("nextCursor", cursor)?;
+        }
+        map.end()
+    }
+}
+
+/// How long a result may be kept, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cache {
+    /// Milliseconds from receipt; 0 is not at all.
+    pub ttl_ms: u64,
+    /// Whether others may be shown it.
+    pub cache_scope: CacheScope,
+}
+
+/// Who may be shown a kept result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheScope {
+    /// Anybody.
+    Public,
+    /// Whoever asked.
+    Private,
+}
+
+/// A result's `_meta`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResultMeta {
+    /// JSON text of the [`lifecycle::Implementation`] that answered.
+    pub server_info: Option<ByteString>,
+    /// The `subscriptions/listen` that ended.
+    pub subscription_id: Option<Id>,
+    /// Whatever a handler added.
+    pub extra: Extra,
+}
+
+impl ResultMeta {
+    fn is_empty(&self) -> bool {
+        self.server_info.is_none() && self.subscription_id.is_none() && self.extra.is_empty()
+    }
+}
+
+impl Serialize for ResultMeta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in &self.extra {
+            map.serialize_entry(key, value)?;
+        }
+        if let Some(info) = &self.server_info {
+            let raw: &RawValue = serde_json::from_str(info).map_err(serde::ser::Error::custom)?;
+            map.serialize_entry(meta::SERVER_INFO, raw)?;
+        }
+        if let Some(id) = &self.subscription_id {
+            map.serialize_entry(meta::SUBSCRIPTION_ID, id)?;
+        }
+        map.end()
+    }
+}
+
+/// A call that needs answers before it can go on.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InputRequired {
+    /// What is asked, each under the key its answer must come under.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub input_requests: Map<String, Value>,
+    /// To be sent back untouched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+}
+
+/// Something only the client's side can answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum InputRequest {
+    /// A question to the user.
+    Elicit(elicitation::Elicit),
+    /// A question to the client's model.
+    Sample(Box<sampling::CreateMessage>),
+    /// Which folders the client works in.
+    Roots(roots::ListRoots),
+}
+
+impl InputRequest {
+    /// The method it is asked by.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Elicit(_) => "elicitation/create",
+            Self::Sample(_) => "sampling/createMessage",
+            Self::Roots(_) => "roots/list",
+        }
+    }
+}

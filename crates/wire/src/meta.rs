@@ -1,0 +1,110 @@
+//! `_meta`: what a message says about itself.
+
+use crate::{RpcError, mcp::logging::Level};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// The revision a request is made in; its presence is what makes a request modern.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// What the requesting client can do.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Who the requesting client is, for display.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// From which level on the request's log messages are wanted.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Who answered, for display.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Which `subscriptions/listen` a message belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// A request's `_meta`, still in the request's own text.
+#[derive(Debug, Default, Deserialize)]
+pub struct Meta<'a> {
+    /// See [`PROTOCOL_VERSION`].
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub version: Option<&'a RawValue>,
+    /// See [`CLIENT_CAPABILITIES`].
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub capabilities: Option<&'a RawValue>,
+    /// See [`CLIENT_INFO`].
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientInfo")]
+    pub client_info: Option<&'a RawValue>,
+    /// See [`LOG_LEVEL`].
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+    pub log_level: Option<&'a RawValue>,
+    /// What the request's progress is to be reported under.
+    #[serde(borrow, default, rename = "progressToken")]
+    pub progress_token: Option<&'a RawValue>,
+    /// The W3C trace the request is part of.
+    #[serde(borrow, default)]
+    pub traceparent: Option<&'a RawValue>,
+    /// The W3C trace's vendor state.
+    #[serde(borrow, default)]
+    pub tracestate: Option<&'a RawValue>,
+    /// The W3C baggage.
+    #[serde(borrow, default)]
+    pub baggage: Option<&'a RawValue>,
+}
+
+impl<'a> Meta<'a> {
+    /// The wanted log level.
+    pub fn level(&self) -> Result<Option<Level>, RpcError> {
+        let Some(raw) = self.log_level else {
+            return Ok(None);
+        };
+        serde_json::from_str(raw.get()).map(Some).map_err(|_| {
+            RpcError::invalid_params(format!(
+                "`{LOG_LEVEL}` must be one of {}",
+                Level::NAMES.join(", ")
+            ))
+        })
+    }
+
+    /// The trace the request is part of, if its keys are well-formed.
+    pub fn trace(&self) -> Option<Trace> {
+        let parent = text(self.traceparent)?;
+        if !is_traceparent(&parent) {
+            return None;
+        }
+        let plain = |raw| text(raw).filter(|text| text.len() <= 8192 && text.is_ascii());
+        Some(Trace {
+            parent: parent.into_owned(),
+            state: plain(self.tracestate).map(Cow::into_owned),
+            baggage: plain(self.baggage).map(Cow::into_owned),
+        })
+    }
+}
+
+/// A W3C trace context, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// `version-trace-span-flags`.
+    pub parent: String,
+    /// Vendor state, as it came.
+    pub state: Option<String>,
+    /// Baggage, as it came.
+    pub baggage: Option<String>,
+}
+
+fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// Whether the text is a `traceparent` of W3C Trace Context.
+pub fn is_traceparent(text: &str) -> bool {
+    let hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<&str> = text.split('-').collect();
+    let [version, trace, span, flags] = parts[..] else {
+        return false;
+    };
+    hex(version, 2)
+        && version != "ff"
+        && hex(trace, 32)
+        && hex(span, 16)
+        && hex(flags, 2)
+        && trace.bytes().any(|b| b != b'0')
+        && span.bytes().any(|b| b != b'0')
+}

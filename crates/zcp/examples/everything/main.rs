@@ -1,0 +1,41 @@
+//! Everything the official conformance suite looks for, and a little more: a normal user of the
+//! public API.
+//!
+//! `cargo run --release -p zcp --example everything -- --http 127.0.0.1:8787` (or `--stdio`)
+
+mod server;
+
+use std::{net::SocketAddr, path::PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use zcp::{Http, Stdio};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (mut stdio, mut http, mut unix) = (None, None, None);
+    let mut server = server::everything();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.as_str() {
+            "--stdio" => stdio = Some(Stdio),
+            "--http" => http = Some(Http::new(value()?.parse::<SocketAddr>()?)),
+            "--unix" => unix = Some(Http::unix(PathBuf::from(value()?))),
+            "--page-size" => server = server.page_size(value()?.parse()?),
+            other => return Err(format!("unknown option {other}").into()),
+        }
+    }
+    if stdio.is_none() && http.is_none() && unix.is_none() {
+        return Err("say where: --http 127.0.0.1:8787, --unix PATH or --stdio".into());
+    }
+
+    let stop = CancellationToken::new();
+    let mut terminated = signal(SignalKind::terminate())?;
+    let serving = server.serve_until((stdio, http, unix), stop.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return Ok(served?),
+        _ = terminated.recv() => stop.cancel(),
+    }
+    Ok(serving.await?)
+}

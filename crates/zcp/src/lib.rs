@@ -1,0 +1,62 @@
+#![doc = include_str!("docs/crate.md")]
+
+pub mod auth;
+mod clock;
+pub mod protocol;
+pub mod runtime;
+pub mod seal;
+mod server;
+pub mod store;
+pub mod transport;
+
+pub use auth::Principal;
+pub use protocol::mcp::Mcp;
+pub use runtime::{
+    Runtime,
+    ask::{Answer, Visit},
+    call::{Call, ListKind, Op, Outcome},
+    catalog::{Catalog, Live, Provider},
+    changes::Change,
+    complete::{Completer, Typed},
+    ctx::Ctx,
+    error::{CallError, Result},
+    extract::{Args, FromCall, State, Uri},
+    handler::Handler,
+    input::Input,
+    output::{IntoOutput, Json, Output},
+    prompt::{IntoPrompt, Prompt},
+    rate::RateLimit,
+    resource::{Contents, IntoContents, Resource},
+    signature::Signature,
+    tool::Tool,
+};
+pub use seal::KeyRing;
+pub use server::{Error, Server};
+pub use transport::{
+    Transport,
+    http::Http,
+    stdio::{Pipe, Stdio},
+};
+pub use zcp_macros::{prompt, resource, tool};
+pub use zcp_wire as wire;
+pub use zcp_wire::mcp::{
+    CacheScope,
+    content::{Annotations, Content, ResourceContents, Role},
+    lifecycle::Icon,
+    logging::Level,
+    prompts::PromptMessage,
+    sampling::{CreateMessage, SamplingMessage},
+};
+
+/// What the macros write.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::runtime::extract::{describe, take};
+    pub use futures_util::future::BoxFuture;
+}
+
+/// A name nobody can guess: 192 random bits as text.
+pub(crate) fn token() -> String {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    URL_SAFE_NO_PAD.encode(seal::random::<24>())
+}

@@ -1,0 +1,343 @@
+//! Who is calling, in which revision, and for what. Every question about eras is answered here.
+
+use super::{Mcp, headers, offer, retry::Retry, session::Remember};
+use crate::{
+    auth::Principal,
+    runtime::call::{Complete, ListKind, Op},
+};
+use bytestring::ByteString;
+use http::{Extensions, HeaderMap};
+use serde_json::value::RawValue;
+use std::{collections::BTreeMap, sync::Arc};
+use zcp_wire::{
+    Frame, Message, Request, Revision, RpcError,
+    header::PROTOCOL_VERSION,
+    mcp::{
+        Body, Reply,
+        capabilities::ClientCapabilities,
+        completion::{Argument, Context, Reference},
+        lifecycle::InitializeParams,
+        logging::Level,
+        subscriptions::Filter,
+    },
+    meta::{self, Trace},
+    params::{Params, member, optional_text, text},
+    revision::Era,
+};
+
+/// A request that was understood.
+pub(super) struct Entered {
+    pub(super) revision: Revision,
+    pub(super) caller: Caller,
+    pub(super) step: Step,
+}
+
+/// What is known of whoever calls.
+#[derive(Default)]
+pub(super) struct Caller {
+    pub(super) capabilities: Arc<ClientCapabilities>,
+    /// The least serious log message it wants.
+    pub(super) level: Option<Level>,
+    /// What it wants progress reported under: JSON text.
+    pub(super) progress: Option<ByteString>,
+    pub(super) trace: Option<Trace>,
+}
+
+/// What is to be done.
+pub(super) enum Step {
+    /// It is done.
+    Reply(Box<Reply>),
+    /// Run it; with what an earlier run asked for, where the era works so.
+    Call(Op, Option<Retry>),
+    /// Tell of changes from now on.
+    Listen(Filter),
+    /// Note it for the session.
+    Remember(Remember),
+}
+
+/// Which conversation an HTTP body belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// To none: it says everything itself.
+    Stateless,
+    /// It opens one.
+    Open,
+    /// To the one its session header names.
+    Session,
+}
+
+/// Routes by the body first; the version header decides for what has no body to say.
+pub(crate) fn route(message: &Message, headers: &HeaderMap) -> Result<Route, RpcError> {
+    let modern = headers
+        .get(PROTOCOL_VERSION)
+        .and_then(|value| Revision::parse(value.to_str().ok()?.trim()))
+        .is_some_and(|revision| revision.era() == Era::Stateless);
+    let request = match message {
+        Message::One(Frame::Request(request)) => request,
+        Message::One(Frame::Notification(_)) if modern => return Ok(Route::Stateless),
+        Message::One(Frame::Response(_)) | Message::Batch(_) if modern => {
+            return Err(RpcError::invalid_request(
+                "a body is one request or notification since 2026-07-28",
+            ));
+        }
+        _ => return Ok(Route::Session),
+    };
+    let params = Params::parse(request.params.as_deref())?;
+    let says_version = params.meta.is_some_and(|meta| meta.version.is_some());
+    Ok(match &*request.method {
+        _ if says_version || modern => Route::Stateless,
+        "initialize" => Route::Open,
+        _ => Route::Session,
+    })
+}
+
+pub(super) fn enter(
+    mcp: &Mcp,
+    request: &Request,
+    headers: Option<&HeaderMap>,
+    extensions: &Extensions,
+) -> Result<Entered, RpcError> {
+    let params = Params::parse(request.params.as_deref())?;
+    let version = params.meta.as_ref().and_then(|meta| meta.version);
+    match (version, &mcp.session) {
+        (Some(version), _) => enter_stateless(mcp, request, &params, version, headers, extensions),
+        (None, Some(_)) => enter_session(mcp, request, &params),
+        (None, None) => Err(RpcError::invalid_params(format!(
+            "`params._meta` must have `{}` and `{}`",
+            meta::PROTOCOL_VERSION,
+            meta::CLIENT_CAPABILITIES
+        ))),
+    }
+}
+
+/// Since 2026-07-28: the request says everything, and its headers say the same.
+fn enter_stateless(
+    mcp: &Mcp,
+    request: &Request,
+    params: &Params<'_>,
+    version: &RawValue,
+    headers: Option<&HeaderMap>,
+    extensions: &Extensions,
+) -> Result<Entered, RpcError> {
+    let version = text(meta::PROTOCOL_VERSION, Some(version))?;
+    let meta = params.meta.as_ref();
+    let capabilities: ClientCapabilities = member(
+        meta::CLIENT_CAPABILITIES,
+        meta.and_then(|meta| meta.capabilities),
+    )?;
+    if let Some(headers) = headers {
+        headers::check_version(headers, &version)?;
+    }
+    let revision = Revision::parse(&version)
+        .filter(|revision| revision.era() == Era::Stateless)
+        .ok_or_else(|| RpcError::unsupported_version(&version, &Revision::STATELESS))?;
+    let method = canonical(&request.method);
+    if let Some(headers) = headers {
+        headers::check_names(headers, &request.method, params)?;
+    }
+    offer::check(&mcp.runtime, revision, method)?;
+
+    let caller = Caller {
+        capabilities: Arc::new(capabilities),
+        level: meta.map_or(Ok(None), |meta| meta.level())?,
+        progress: token(request, params),
+        trace: meta.and_then(|meta| meta.trace()),
+    };
+    let step = match method {
+        "server/discover" => Step::Reply(Box::new(offer::discover(&mcp.runtime))),
+        "subscriptions/listen" => {
+            let wanted: Filter = member("notifications", params.notifications)?;
+            Step::Listen(offer::honoured(&mcp.runtime, wanted))
+        }
+        _ => {
+            let op = operation(mcp, method, params)?;
+            if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
+                headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
+            }
+            let retry = Retry::open(&mcp.runtime, &op, params, &Principal::of(extensions))?;
+            Step::Call(op, retry)
+        }
+    };
+    Ok(Entered {
+        revision,
+        caller,
+        step,
+    })
+}
+
+/// Until 2025-11-25: the handshake said it, and the session remembers.
+fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, RpcError> {
+    let Some(session) = &mcp.session else {
+        return Err(RpcError::invalid_request("there is no session"));
+    };
+    let method = canonical(&request.method);
+    if method == "initialize" {
+        return open(mcp, params);
+    }
+    let Some(handshake) = session.handshake() else {
+        // Some clients look for a sign of life before anything else.
+        if method == "ping" {
+            return Ok(Entered {
+                revision: Revision::LATEST_HANDSHAKE,
+                caller: Caller::default(),
+                step: Step::Reply(Box::new(Reply::new(Body::Empty {}))),
+            });
+        }
+        return Err(RpcError::invalid_request(
+            "the conversation is not open: send `initialize` first, or name a revision in `_meta`",
+        ));
+    };
+    let revision = handshake.revision;
+    offer::check(&mcp.runtime, revision, method)?;
+    let caller = Caller {
+        capabilities: handshake.capabilities.clone(),
+        level: Some(session.level()),
+        progress: token(request, params),
+        trace: params.meta.as_ref().and_then(|meta| meta.trace()),
+    };
+    let step = match method {
+        "ping" => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
+        "logging/setLevel" => {
+            let level = member("level", params.level).map_err(|_| {
+                let names = Level::NAMES.join(", ");
+                RpcError::invalid_params(format!("`level` must be one of {names}"))
+            })?;
+            Step::Remember(Remember::Level(level))
+        }
+        "resources/subscribe" | "resources/unsubscribe" => {
+            let uri = text("uri", params.uri)?.into_owned();
+            if method == "resources/unsubscribe" {
+                Step::Remember(Remember::Unsubscribe(uri))
+            } else if mcp.runtime.catalog().find_resource(&uri).is_some() {
+                Step::Remember(Remember::Subscribe(uri))
+            } else {
+                return Err(super::render::no_resource(revision, &uri));
+            }
+        }
+        _ => Step::Call(operation(mcp, method, params)?, None),
+    };
+    Ok(Entered {
+        revision,
+        caller,
+        step,
+    })
+}
+
+fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
+    let offer = text("protocolVersion", params.protocol_version)?;
+    if !mcp.runtime.settings.handshake {
+        return Err(RpcError::unsupported_version(&offer, &Revision::STATELESS));
+    }
+    let handshake = InitializeParams {
+        capabilities: member("capabilities", params.capabilities)?,
+        client_info: params.client_info.map_or(Ok(Default::default()), |raw| {
+            member("clientInfo", Some(raw))
+        })?,
+        protocol_version: offer.into_owned(),
+    };
+    let revision = Revision::negotiate(&handshake.protocol_version);
+    if let Some(session) = &mcp.session {
+        session.open(revision, handshake);
+    }
+    let reply = offer::initialize(&mcp.runtime, revision);
+    Ok(Entered {
+        revision,
+        caller: Caller::default(),
+        step: Step::Reply(Box::new(reply)),
+    })
+}
+
+/// The operation of a method both eras have.
+fn operation(mcp: &Mcp, method: &str, params: &Params<'_>) -> Result<Op, RpcError> {
+    let list = |kind| {
+        let cursor = optional_text("cursor", params.cursor)?;
+        let after = cursor.map(|cursor| super::lists::open_cursor(&mcp.runtime, kind, &cursor));
+        Ok(Op::List {
+            kind,
+            after: after.transpose()?,
+        })
+    };
+    match method {
+        "tools/list" => list(ListKind::Tools),
+        "prompts/list" => list(ListKind::Prompts),
+        "resources/list" => list(ListKind::Resources),
+        "resources/templates/list" => list(ListKind::Templates),
+        "tools/call" => Ok(Op::CallTool {
+            name: text("name", params.name)?.into_owned(),
+            args: params.arguments.map(object).transpose()?,
+        }),
+        "resources/read" => Ok(Op::ReadResource {
+            uri: text("uri", params.uri)?.into_owned(),
+        }),
+        "prompts/get" => Ok(Op::GetPrompt {
+            name: text("name", params.name)?.into_owned(),
+            args: params
+                .arguments
+                .map_or(Ok(BTreeMap::new()), |raw| member("arguments", Some(raw)))?,
+        }),
+        "completion/complete" => {
+            let argument: Argument = member("argument", params.argument)?;
+            let context: Context = match params.context {
+                Some(context) => member("context", Some(context))?,
+                None => Context::default(),
+            };
+            Ok(Op::Complete(Complete {
+                reference: member::<Reference>("ref", params.reference)?,
+                argument: argument.name,
+                value: argument.value,
+                context: context.arguments,
+            }))
+        }
+        other => Err(RpcError::method_not_found(other)),
+    }
+}
+
+fn object(raw: &RawValue) -> Result<ByteString, RpcError> {
+    if !raw.get().starts_with('{') {
+        return Err(RpcError::invalid_params("`arguments` must be an object"));
+    }
+    Ok(raw.get().to_owned().into())
+}
+
+fn canonical(method: &str) -> &str {
+    match method {
+        "completions/complete" => "completion/complete",
+        other => other,
+    }
+}
+
+fn token(request: &Request, params: &Params<'_>) -> Option<ByteString> {
+    let token = params.progress_token()?;
+    Some(request.params.as_ref()?.slice_ref(token.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(body: &str, version: Option<&str>) -> Result<Route, RpcError> {
+        let mut headers = HeaderMap::new();
+        if let Some(version) = version {
+            headers.insert(PROTOCOL_VERSION, version.parse().unwrap());
+        }
+        route(&Message::parse(body.to_owned().into()).unwrap(), &headers)
+    }
+
+    #[test]
+    fn a_body_finds_its_conversation() {
+        let modern = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let open = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+        let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        assert_eq!(routed(modern, None).unwrap(), Route::Stateless);
+        assert_eq!(routed(open, None).unwrap(), Route::Open);
+        assert_eq!(routed(open, Some("2025-11-25")).unwrap(), Route::Open);
+        assert_eq!(routed(list, Some("2026-07-28")).unwrap(), Route::Stateless);
+        assert_eq!(routed(list, None).unwrap(), Route::Session);
+        assert_eq!(routed(note, Some("2026-07-28")).unwrap(), Route::Stateless);
+        assert_eq!(routed(note, None).unwrap(), Route::Session);
+        assert!(routed(answer, Some("2026-07-28")).is_err());
+        assert_eq!(routed(answer, None).unwrap(), Route::Session);
+    }
+}

@@ -1,0 +1,116 @@
+//! What a stateless request's headers must say: the same as its body.
+
+use crate::runtime::Runtime;
+use http::HeaderMap;
+use serde_json::Value;
+use std::borrow::Cow;
+use zcp_wire::{
+    RpcError,
+    header::{METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, decode},
+    params::{Params, text},
+};
+
+/// Which member of the parameters a method's `Mcp-Name` repeats.
+const NAMED_BY: &[(&str, &str)] = &[
+    ("tools/call", "name"),
+    ("prompts/get", "name"),
+    ("resources/read", "uri"),
+];
+
+pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<(), RpcError> {
+    match value(headers, PROTOCOL_VERSION)? {
+        None => Ok(()), // Refused by `check_names`, after an unsupported version.
+        Some(header) if header == version => Ok(()),
+        Some(header) => Err(differs("MCP-Protocol-Version", &header, version)),
+    }
+}
+
+pub(super) fn check_names(
+    headers: &HeaderMap,
+    method: &str,
+    params: &Params<'_>,
+) -> Result<(), RpcError> {
+    if !headers.contains_key(PROTOCOL_VERSION) {
+        return Err(missing("MCP-Protocol-Version"));
+    }
+    let header = value(headers, METHOD)?.ok_or_else(|| missing("Mcp-Method"))?;
+    if header != method {
+        return Err(differs("Mcp-Method", &header, method));
+    }
+    let Some((_, member)) = NAMED_BY.iter().find(|(named, _)| *named == method) else {
+        return Ok(());
+    };
+    let raw = if *member == "uri" {
+        params.uri
+    } else {
+        params.name
+    };
+    let named = text(member, raw)?;
+    let header = value(headers, NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
+    if header != named {
+        return Err(differs("Mcp-Name", &header, &named));
+    }
+    Ok(())
+}
+
+/// Arguments the tool's schema marks with `x-mcp-header` must be repeated as headers.
+pub(super) fn check_mirrored(
+    headers: &HeaderMap,
+    runtime: &Runtime,
+    tool: &str,
+    args: Option<&str>,
+) -> Result<(), RpcError> {
+    let catalog = runtime.catalog();
+    let Some(tool) = catalog
+        .find_tool(tool)
+        .filter(|tool| !tool.mirrored.is_empty())
+    else {
+        return Ok(());
+    };
+    let args: Value =
+        serde_json::from_str(args.unwrap_or("{}")).map_err(RpcError::invalid_params)?;
+    for mirrored in &tool.mirrored {
+        let given = mirrored
+            .path
+            .iter()
+            .try_fold(&args, |value, name| value.get(name));
+        let name = format!("{PARAM_PREFIX}{}", mirrored.header);
+        let header = value(headers, &name)?;
+        let expected = match given {
+            None | Some(Value::Null) => continue,
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        let header = header.ok_or_else(|| missing(&name))?;
+        let same = header == expected || (mirrored.integer && same_number(&header, &expected));
+        if !same {
+            return Err(differs(&name, &header, &expected));
+        }
+    }
+    Ok(())
+}
+
+fn same_number(left: &str, right: &str) -> bool {
+    matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(left), Ok(right)) if left == right)
+}
+
+fn value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, RpcError> {
+    let Some(header) = headers.get(name) else {
+        return Ok(None);
+    };
+    decode(header.as_bytes()).map(Some).ok_or_else(|| {
+        RpcError::header_mismatch(format!(
+            "header `{name}` is neither plain text nor valid Base64"
+        ))
+    })
+}
+
+fn missing(name: &str) -> RpcError {
+    RpcError::header_mismatch(format!("header `{name}` is missing"))
+}
+
+fn differs(name: &str, header: &str, body: &str) -> RpcError {
+    RpcError::header_mismatch(format!(
+        "header `{name}` says `{header}`, but the body `{body}`"
+    ))
+}

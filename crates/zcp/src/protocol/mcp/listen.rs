@@ -1,0 +1,144 @@
+//! What changed, as notifications on the streams of those who want to know.
+
+use super::{report::notification, session::Session};
+use crate::runtime::{Runtime, changes::Change};
+use futures_util::{Stream, StreamExt, stream};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{
+    Frame, Id,
+    mcp::subscriptions::{Filter, covers},
+    meta::SUBSCRIPTION_ID,
+};
+
+/// Since 2026-07-28: one request is one subscription. First what will be told, then what
+/// happens, and an end when the server closes.
+pub(super) fn listen(
+    runtime: &Runtime,
+    id: Id,
+    filter: Filter,
+    closing: CancellationToken,
+    end: Frame,
+) -> impl Stream<Item = Frame> + Send + use<> {
+    let changes = runtime.changes.clone();
+    let streams = crate::runtime::metrics::Counted::new(&runtime.metrics.streams);
+    let acknowledged = {
+        let mut params = json!({ "notifications": filter });
+        tag(&mut params, &id);
+        notification("notifications/subscriptions/acknowledged", &params)
+    };
+    // The position is taken before the acknowledgement leaves, so that nothing falls between.
+    let position = async move {
+        let position = changes.position().await;
+        (changes, position)
+    };
+    let told = stream::once(position).flat_map(move |(changes, position)| {
+        let (id, filter) = (id.clone(), filter.clone());
+        let told = changes.after(position).flat_map(move |(_, change)| {
+            let frames = notifications(&change, &filter.resource_subscriptions, |uri| {
+                filter
+                    .resource_subscriptions
+                    .iter()
+                    .any(|subscribed| covers(subscribed, uri))
+            });
+            let wanted = frames.into_iter().filter(|(kind, ..)| match kind {
+                Change::Tools => filter.tools_list_changed,
+                Change::Prompts => filter.prompts_list_changed,
+                Change::Resources => filter.resources_list_changed,
+                Change::Updated(_) => true,
+                Change::Visited(_) | Change::Anything => false,
+            });
+            let tagged = wanted.map(|(_, method, mut params)| {
+                tag(&mut params, &id);
+                notification(method, &params)
+            });
+            stream::iter(tagged.collect::<Vec<_>>())
+        });
+        stream::iter([acknowledged.clone()]).chain(told)
+    });
+    told.take_until(closing.cancelled_owned())
+        .chain(stream::iter([end]))
+        .inspect(move |_| {
+            let _ = &streams;
+        })
+}
+
+fn tag(params: &mut Value, id: &Id) {
+    params["_meta"] = json!({ SUBSCRIPTION_ID: id });
+}
+
+/// Until 2025-11-25: everybody in a session hears of lists, and of what they subscribed to. Each
+/// with its position, after one, or from now on.
+pub(super) fn events(
+    runtime: &Runtime,
+    session: Arc<Session>,
+    position: Option<u64>,
+) -> impl Stream<Item = (u64, Frame)> + Send + use<> {
+    let changes = runtime.changes.clone();
+    let start = async move {
+        let position = match position {
+            Some(position) => position,
+            None => changes.position().await,
+        };
+        changes.after(position)
+    };
+    stream::once(start)
+        .flatten()
+        .flat_map(move |(position, change)| {
+            // A conversation that has not been opened is none of the handshake era.
+            let frames = match session.handshake() {
+                None => vec![],
+                Some(_) if matches!(&change, Change::Visited(id) if !session.was_sent_to(id)) => {
+                    vec![]
+                }
+                Some(_) => notifications(&change, &session.subscriptions(), |uri| {
+                    session.is_subscribed(uri)
+                }),
+            };
+            let frame = move |(kind, method, params): (Change, &'static str, Value)| {
+                let frame = match kind {
+                    Change::Updated(_) | Change::Visited(_) => notification(method, &params),
+                    _ => notification(method, &Map::new()),
+                };
+                (position, frame)
+            };
+            stream::iter(frames.into_iter().map(frame).collect::<Vec<_>>())
+        })
+}
+
+/// The notifications of a change, if the resource is one that is wanted.
+fn notifications(
+    change: &Change,
+    subscriptions: &[String],
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(Change, &'static str, Value)> {
+    let updated = |uri: &str| {
+        let method = "notifications/resources/updated";
+        (
+            Change::Updated(uri.to_owned()),
+            method,
+            json!({ "uri": uri }),
+        )
+    };
+    let list = |change: Change, method| (change, method, json!({}));
+    let tools = || list(Change::Tools, "notifications/tools/list_changed");
+    let prompts = || list(Change::Prompts, "notifications/prompts/list_changed");
+    let resources = || list(Change::Resources, "notifications/resources/list_changed");
+    match change {
+        Change::Tools => vec![tools()],
+        Change::Prompts => vec![prompts()],
+        Change::Resources => vec![resources()],
+        Change::Updated(uri) if wanted(uri) => vec![updated(uri)],
+        Change::Updated(_) => vec![],
+        Change::Visited(id) => {
+            let method = "notifications/elicitation/complete";
+            vec![(change.clone(), method, json!({ "elicitationId": id }))]
+        }
+        Change::Anything => {
+            let all = [tools(), prompts(), resources()].into_iter();
+            all.chain(subscriptions.iter().map(|uri| updated(uri)))
+                .collect()
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Lists as bytes: encoded once for a catalog, a revision and a page.
+
+use crate::runtime::{
+    Runtime,
+    call::{ListKind, Listing},
+    catalog::Catalog,
+};
+use bytestring::ByteString;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use zcp_wire::{
+    Revision, RpcError,
+    frame::json_text,
+    mcp::{Body, Page, Reply},
+    revision::downgrade,
+};
+
+/// Results already encoded, of the newest catalog.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    encoded: Mutex<Encoded>,
+}
+
+#[derive(Debug, Default)]
+struct Encoded {
+    catalog: Option<Arc<Catalog>>,
+    pages: HashMap<(ListKind, Revision, usize), ByteString>,
+}
+
+/// Pages kept at most: more than any client asks for between two changes.
+const KEEP: usize = 4096;
+
+impl Lists {
+    /// The result of a list request.
+    pub(super) fn page(
+        &self,
+        runtime: &Runtime,
+        revision: Revision,
+        listing: &Listing,
+    ) -> ByteString {
+        let key = (listing.kind, revision, listing.from);
+        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
+        if !encoded.catalog.as_ref().is_some_and(same) || encoded.pages.len() >= KEEP {
+            encoded.pages.clear();
+            encoded.catalog = Some(listing.catalog.clone());
+        }
+        encoded
+            .pages
+            .entry(key)
+            .or_insert_with(|| encode(runtime, revision, listing))
+            .clone()
+    }
+}
+
+fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteString {
+    let catalog = &listing.catalog;
+    let next_cursor = listing
+        .next
+        .as_deref()
+        .map(|after| seal_cursor(runtime, listing.kind, after));
+    let (from, count) = (listing.from, listing.to - listing.from);
+    macro_rules! page {
+        ($items:expr) => {
+            Page {
+                items: $items.skip(from).take(count).collect(),
+                next_cursor,
+            }
+        };
+    }
+    let body = match listing.kind {
+        ListKind::Tools => Body::Tools(page!(catalog.tools().map(|it| it.info.clone()))),
+        ListKind::Prompts => Body::Prompts(page!(catalog.prompts().map(|it| it.info().clone()))),
+        ListKind::Resources => {
+            Body::Resources(page!(catalog.resources().map(|it| it.info().clone())))
+        }
+        ListKind::Templates => {
+            Body::Templates(page!(catalog.templates().map(|it| it.template_info())))
+        }
+    };
+    let mut reply = Reply::new(body);
+    reply.cache = Some(runtime.settings.list_cache);
+    reply.meta.server_info = Some(runtime.info_json.clone());
+    downgrade(&mut reply, revision);
+    json_text(&reply)
+}
+
+/// Cursors name the last item seen, so that a list may change between two pages.
+fn seal_cursor(runtime: &Runtime, kind: ListKind, after: &str) -> String {
+    runtime
+        .keys
+        .seal_stable(after.as_bytes(), bound_to(kind).as_bytes())
+}
+
+pub(super) fn open_cursor(
+    runtime: &Runtime,
+    kind: ListKind,
+    cursor: &str,
+) -> Result<String, RpcError> {
+    let opened = runtime.keys.open(cursor, bound_to(kind).as_bytes());
+    opened
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| {
+            RpcError::invalid_params("`cursor` is not one of this list: start again without it")
+        })
+}
+
+fn bound_to(kind: ListKind) -> String {
+    format!("cursor:{kind:?}")
+}

@@ -1,0 +1,314 @@
+//! MCP, every revision: one conversation.
+
+mod entry;
+mod headers;
+mod listen;
+mod lists;
+mod offer;
+mod render;
+mod report;
+mod retry;
+pub(crate) mod session;
+
+use crate::{
+    auth::Principal,
+    runtime::{
+        Runtime,
+        call::Call,
+        ctx::{About, Ctx},
+    },
+};
+use bytestring::ByteString;
+use entry::{Caller, Entered, Step};
+use futures_util::StreamExt;
+use http::{Extensions, HeaderMap};
+use lists::Lists;
+use report::{Report, Running};
+use session::Session;
+use std::{fmt, sync::Arc};
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{
+    Frame, Frames, Id, Notification, Peer, Request, Response, Revision, RpcError,
+    frame::json_text,
+    mcp::{Body, Reply},
+    params::Params,
+    revision::downgrade,
+};
+
+pub(crate) use entry::{Route, route};
+
+/// One conversation in MCP: a process, a socket, a session, or requests that remember nothing.
+#[derive(Clone)]
+pub struct Mcp {
+    runtime: Runtime,
+    lists: Arc<Lists>,
+    session: Option<Arc<Session>>,
+    closing: CancellationToken,
+}
+
+impl Mcp {
+    /// A conversation that can be opened by a handshake, or go without.
+    pub fn new(runtime: Runtime) -> Self {
+        Self::with(runtime, Some(Arc::default()), CancellationToken::new())
+    }
+
+    /// Requests that remember nothing.
+    pub(crate) fn stateless(runtime: Runtime, closing: CancellationToken) -> Self {
+        Self::with(runtime, None, closing)
+    }
+
+    pub(crate) fn with(
+        runtime: Runtime,
+        session: Option<Arc<Session>>,
+        closing: CancellationToken,
+    ) -> Self {
+        Self {
+            lists: runtime.shelf(),
+            runtime,
+            session,
+            closing,
+        }
+    }
+
+    /// Ends what would never end by itself: listening.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Stops everything under way.
+    pub(crate) fn cancel_all(&self) {
+        self.session.iter().for_each(|session| session.cancel_all());
+    }
+
+    /// Whether a request may not be part of a batch: it opens a conversation, or needs none.
+    pub(crate) fn opens(&self, request: &Request) -> bool {
+        let modern = || {
+            let params = Params::parse(request.params.as_deref()).ok()?;
+            params.meta?.version.map(drop)
+        };
+        self.session.is_some() && (&*request.method == "initialize" || modern().is_some())
+    }
+
+    /// Whether messages may come in arrays.
+    pub(crate) fn has_batches(&self) -> bool {
+        let handshake = self
+            .session
+            .as_ref()
+            .and_then(|session| session.handshake());
+        handshake.is_some_and(|handshake| handshake.revision.has_batches())
+    }
+
+    /// Whether a client may have been told that an event stream can pause and be resumed.
+    pub(crate) fn has_polling(&self) -> bool {
+        let handshake = self
+            .session
+            .as_ref()
+            .and_then(|session| session.handshake());
+        handshake.is_some_and(|handshake| handshake.revision.has_polling())
+    }
+
+    /// A request that came with headers, which must say what it says. `Err` is a request that was
+    /// refused before anything ran.
+    pub(crate) fn post(
+        &self,
+        request: Request,
+        headers: &HeaderMap,
+        extensions: Extensions,
+    ) -> Result<Frames, RpcError> {
+        self.request(request, Some(headers), extensions)
+            .map_err(|(_, error)| error)
+    }
+
+    fn request(
+        &self,
+        request: Request,
+        headers: Option<&HeaderMap>,
+        extensions: Extensions,
+    ) -> Result<Frames, (Id, RpcError)> {
+        let Entered {
+            revision,
+            caller,
+            step,
+        } = match entry::enter(self, &request, headers, &extensions) {
+            Ok(entered) => entered,
+            Err(error) => return Err((request.id, error)),
+        };
+        let id = request.id;
+        match step {
+            Step::Reply(reply) => Ok(self.reply(id, revision, *reply)),
+            Step::Call(op, retry) => {
+                let cancel = CancellationToken::new();
+                let registered = self.register(&id, &cancel)?;
+                let report = Report::new(self, revision, &caller, retry, &extensions);
+                let ctx = Ctx::new(
+                    report.clone(),
+                    self.about(caller, cancel.clone(), extensions),
+                );
+                let (runtime, lists) = (self.runtime.clone(), self.lists.clone());
+                let answer = {
+                    let report = report.clone();
+                    async move {
+                        if let Err(error) = report.claim(&runtime).await {
+                            return Frame::Response(Response {
+                                id: Some(id),
+                                result: Err(error),
+                            });
+                        }
+                        let outcome = runtime.call(Call { op, ctx }).await;
+                        let result = render::outcome(&runtime, &lists, revision, &report, outcome);
+                        Frame::Response(Response {
+                            id: Some(id),
+                            result,
+                        })
+                    }
+                };
+                let running = Running::new(answer, report, cancel.clone());
+                Ok(match registered {
+                    None => Frames::stream(running),
+                    Some(registered) => Frames::stream(registered.keep(running, cancel)),
+                })
+            }
+            Step::Listen(filter) => {
+                let cancel = CancellationToken::new();
+                let registered = self.register(&id, &cancel)?;
+                let end = Frame::Response(Response {
+                    id: Some(id.clone()),
+                    result: Ok(self.listen_end(&id)),
+                });
+                let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
+                Ok(match registered {
+                    None => Frames::stream(frames),
+                    Some(registered) => Frames::stream(registered.keep(frames.boxed(), cancel)),
+                })
+            }
+            Step::Remember(change) => {
+                let Some(session) = self.session.clone() else {
+                    return Ok(Frames::None);
+                };
+                session.remember(change);
+                let (runtime, mcp) = (self.runtime.clone(), self.clone());
+                Ok(Frames::stream(
+                    futures_util::stream::once(async move {
+                        match session.save(&runtime).await {
+                            Ok(()) => mcp.response(id, revision, Reply::new(Body::Empty {})),
+                            Err(error) => Frame::Response(Response {
+                                id: Some(id),
+                                result: Err(RpcError::internal(error.to_string())),
+                            }),
+                        }
+                    })
+                    .boxed(),
+                ))
+            }
+        }
+    }
+
+    fn about(&self, caller: Caller, cancelled: CancellationToken, extensions: Extensions) -> About {
+        About {
+            principal: Principal::of(&extensions),
+            client: caller.capabilities,
+            trace: caller.trace,
+            cancelled,
+            extensions,
+            changes: self.runtime.changes.clone(),
+            keys: self.runtime.keys.clone(),
+        }
+    }
+
+    /// Makes a request cancellable by its id, where ids belong to one peer.
+    fn register(
+        &self,
+        id: &Id,
+        cancel: &CancellationToken,
+    ) -> Result<Option<session::Registered>, (Id, RpcError)> {
+        let Some(session) = &self.session else {
+            return Ok(None);
+        };
+        session.register(id, cancel).map(Some).ok_or_else(|| {
+            let why = "this id is in use by a request that has not been answered";
+            (id.clone(), RpcError::invalid_request(why))
+        })
+    }
+
+    fn reply(&self, id: Id, revision: Revision, reply: Reply) -> Frames {
+        Frames::One(self.response(id, revision, reply))
+    }
+
+    fn response(&self, id: Id, revision: Revision, mut reply: Reply) -> Frame {
+        reply.meta.server_info = Some(self.runtime.info_json.clone());
+        downgrade(&mut reply, revision);
+        Frame::Response(Response {
+            id: Some(id),
+            result: Ok(json_text(&reply)),
+        })
+    }
+
+    fn listen_end(&self, id: &Id) -> ByteString {
+        let mut reply = Reply::new(Body::Empty {});
+        reply.meta.server_info = Some(self.runtime.info_json.clone());
+        reply.meta.subscription_id = Some(id.clone());
+        json_text(&reply)
+    }
+
+    fn notified(&self, notification: &Notification) {
+        let Some(session) = &self.session else { return };
+        if &*notification.method == "notifications/cancelled"
+            && let Ok(params) = Params::parse(notification.params.as_deref())
+            && let Some(id) = params.request_id.and_then(|raw| Id::from_json(raw.get()))
+        {
+            session.cancel(&id);
+        }
+    }
+}
+
+impl Peer for Mcp {
+    fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
+        match frame {
+            Frame::Request(request) => {
+                self.request(request, None, extensions)
+                    .unwrap_or_else(|(id, error)| {
+                        Frames::One(Frame::Response(Response {
+                            id: Some(id),
+                            result: Err(error),
+                        }))
+                    })
+            }
+            Frame::Response(response) => {
+                if let Some(session) = &self.session {
+                    session.answered(response);
+                }
+                Frames::None
+            }
+            Frame::Notification(notification) => {
+                self.notified(&notification);
+                Frames::None
+            }
+        }
+    }
+
+    fn events(&self) -> Frames {
+        let Some(session) = &self.session else {
+            return Frames::None;
+        };
+        Frames::stream(listen::events(&self.runtime, session.clone(), None).map(|(_, frame)| frame))
+    }
+}
+
+impl Mcp {
+    /// Like [`Peer::events`], each with its position, from one on.
+    pub(crate) fn events_after(
+        &self,
+        position: Option<u64>,
+    ) -> impl futures_util::Stream<Item = (u64, Frame)> + Send + use<> {
+        let session = self.session.clone().unwrap_or_default();
+        listen::events(&self.runtime, session, position)
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp")
+            .field("runtime", &self.runtime)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+//! What the server offers: its capabilities, computed from what is there.
+
+use crate::runtime::Runtime;
+use zcp_wire::{
+    Revision, RpcError,
+    mcp::{
+        Body, Reply,
+        capabilities::{Empty, ListCapability, ServerCapabilities},
+        lifecycle::{DiscoverResult, InitializeResult},
+        subscriptions::Filter,
+    },
+};
+
+pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
+    let catalog = runtime.catalog();
+    let live = runtime.is_live;
+    let list = |there: bool, subscribe: bool| {
+        (live || there).then_some(ListCapability {
+            list_changed: live,
+            subscribe,
+        })
+    };
+    let watched = catalog
+        .resources()
+        .chain(catalog.templates())
+        .any(|one| one.is_watched());
+    let resources = catalog
+        .resources()
+        .chain(catalog.templates())
+        .next()
+        .is_some();
+    let completes = catalog
+        .prompts()
+        .any(|prompt| !prompt.completers().is_empty())
+        || catalog
+            .templates()
+            .any(|template| !template.completers().is_empty());
+    ServerCapabilities {
+        tools: list(catalog.tools().next().is_some(), false),
+        resources: list(resources, watched),
+        prompts: list(catalog.prompts().next().is_some(), false),
+        completions: completes.then_some(Empty {}),
+        logging: Some(Empty {}),
+        experimental: Default::default(),
+        extensions: runtime.settings.extensions.clone(),
+    }
+}
+
+/// Refuses a method the revision does not have, or whose capability is not offered.
+pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Result<(), RpcError> {
+    let capabilities = capabilities(runtime);
+    let offered = match method.split('/').next() {
+        Some("tools") => capabilities.tools.is_some(),
+        Some("prompts") => capabilities.prompts.is_some(),
+        Some("resources") if method.ends_with("subscribe") => capabilities
+            .resources
+            .is_some_and(|resources| resources.subscribe),
+        Some("resources") => capabilities.resources.is_some(),
+        Some("completion") => capabilities.completions.is_some(),
+        _ => true,
+    };
+    if offered && revision.has(method) {
+        Ok(())
+    } else {
+        Err(RpcError::method_not_found(method))
+    }
+}
+
+pub(super) fn initialize(runtime: &Runtime, revision: Revision) -> Reply {
+    Reply::new(Body::Initialize(Box::new(InitializeResult {
+        protocol_version: revision.as_str().to_owned(),
+        capabilities: capabilities(runtime),
+        server_info: runtime.info.clone(),
+        instructions: runtime.instructions.clone(),
+    })))
+}
+
+pub(super) fn discover(runtime: &Runtime) -> Reply {
+    let mut reply = Reply::new(Body::Discover(Box::new(DiscoverResult {
+        supported_versions: Revision::STATELESS
+            .iter()
+            .map(|date| (*date).to_owned())
+            .collect(),
+        capabilities: capabilities(runtime),
+        instructions: runtime.instructions.clone(),
+    })));
+    reply.cache = Some(runtime.settings.list_cache);
+    reply
+}
+
+/// The part of what a client wants to hear of that this server tells.
+pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
+    let offered = capabilities(runtime);
+    let told = |list: Option<ListCapability>| list.is_some_and(|list| list.list_changed);
+    let subscribe = offered
+        .resources
+        .is_some_and(|resources| resources.subscribe);
+    Filter {
+        tools_list_changed: wanted.tools_list_changed && told(offered.tools),
+        prompts_list_changed: wanted.prompts_list_changed && told(offered.prompts),
+        resources_list_changed: wanted.resources_list_changed && told(offered.resources),
+        resource_subscriptions: match subscribe {
+            true => wanted.resource_subscriptions,
+            false => vec![],
+        },
+    }
+}

@@ -1,0 +1,93 @@
+//! Outcomes to results of a revision.
+
+use super::{lists::Lists, report::Report};
+use crate::runtime::{
+    Runtime,
+    call::{Fault, Outcome},
+};
+use bytestring::ByteString;
+use serde_json::json;
+use zcp_wire::{
+    Revision, RpcError,
+    error::INVALID_PARAMS,
+    frame::json_text,
+    mcp::{
+        Body, Cache, CacheScope, Reply, ResultType, completion::CompleteResult,
+        resources::ReadResourceResult, tools::CallToolResult,
+    },
+    revision::downgrade,
+};
+
+/// Outside the range JSON-RPC and MCP keep to themselves; HTTP's number for the same.
+const BUSY: i64 = 429;
+/// HTTP's number for the same.
+const DENIED: i64 = 403;
+
+pub(super) fn outcome(
+    runtime: &Runtime,
+    lists: &Lists,
+    revision: Revision,
+    report: &Report,
+    outcome: Outcome,
+) -> Result<ByteString, RpcError> {
+    let mut reply = match outcome {
+        Outcome::Page(listing) => return Ok(lists.page(runtime, revision, &listing)),
+        Outcome::Tool(output) => {
+            let mut reply = Reply::new(Body::CallTool(CallToolResult {
+                content: output.content,
+                structured_content: output.structured,
+                is_error: output.is_error,
+            }));
+            reply.meta.extra = output.meta;
+            reply
+        }
+        Outcome::Contents(contents, cache) => {
+            let mut reply = Reply::new(Body::ReadResource(ReadResourceResult { contents }));
+            // The answer to a question is nobody else's business and no one's twice.
+            let unshared = Cache {
+                ttl_ms: 0,
+                cache_scope: CacheScope::Private,
+            };
+            reply.cache = Some(cache.filter(|_| !report.is_retry()).unwrap_or(unshared));
+            reply
+        }
+        Outcome::Prompt(prompt) => Reply::new(Body::GetPrompt(prompt)),
+        Outcome::Completion(completion) => {
+            Reply::new(Body::Complete(CompleteResult { completion }))
+        }
+        Outcome::Paused => {
+            let mut reply = Reply::new(Body::InputRequired(report.input_required(runtime)?));
+            reply.result_type = Some(ResultType::InputRequired);
+            reply
+        }
+        Outcome::Fault(Fault::VisitFirst(page)) => {
+            let mut reply = Reply::new(Body::InputRequired(report.visit_first(runtime, page)?));
+            reply.result_type = Some(ResultType::InputRequired);
+            reply
+        }
+        Outcome::Fault(fault) => return Err(error(revision, fault)),
+    };
+    reply.meta.server_info = Some(runtime.info_json.clone());
+    downgrade(&mut reply, revision);
+    Ok(json_text(&reply))
+}
+
+fn error(revision: Revision, fault: Fault) -> RpcError {
+    match fault {
+        Fault::Unknown(what) | Fault::Invalid(what) => RpcError::invalid_params(what),
+        Fault::NoResource(uri) => no_resource(revision, &uri),
+        Fault::MissingCapability(required) => RpcError::missing_capability(&required),
+        Fault::Denied(scope) => {
+            RpcError::new(DENIED, format!("not allowed without the scope `{scope}`"))
+        }
+        Fault::Busy(why) => RpcError::new(BUSY, why),
+        Fault::Failed(why) => RpcError::internal(why),
+        Fault::VisitFirst(page) => RpcError::internal(page.message),
+    }
+}
+
+pub(super) fn no_resource(revision: Revision, uri: &str) -> RpcError {
+    let code = revision.resource_not_found();
+    debug_assert!(code == INVALID_PARAMS || code == zcp_wire::error::RESOURCE_NOT_FOUND);
+    RpcError::new(code, format!("Resource not found: {uri}")).with_data(json!({ "uri": uri }))
+}

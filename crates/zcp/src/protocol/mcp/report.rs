@@ -1,0 +1,452 @@
+//! Progress, logs and questions of a running call, as frames on its own stream.
+
+use super::{Mcp, entry::Caller, retry::Retry, session::Session};
+use crate::{
+    runtime::{
+        Runtime,
+        ctx::Reporter,
+        error::{CallError, Result},
+    },
+    transport::Release,
+};
+use bytestring::ByteString;
+use futures_util::{Stream, future::BoxFuture, task::AtomicWaker};
+use http::Extensions;
+use pin_project_lite::pin_project;
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{
+    Frame, Notification, Request, Revision, RpcError,
+    error::URL_ELICITATION_REQUIRED,
+    frame::json_text,
+    mcp::{
+        InputRequest, InputRequired,
+        capabilities::ClientCapabilities,
+        elicitation::{Elicit, Mode},
+        logging::{Level, LogMessage},
+    },
+    revision::{Elicitation, Era, downgrade_question},
+};
+
+/// Frames a call may have waiting before progress and logs are dropped. Its questions and its
+/// response never are.
+const WAITING: usize = 256;
+/// Progress is reported at most this often.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(10);
+/// Log messages one call may send in a second, and at once.
+const LOGS_PER_SECOND: f64 = 100.0;
+const LOG_BURST: f64 = 200.0;
+
+/// One call's way to its client.
+pub(super) struct Report {
+    revision: Revision,
+    capabilities: Arc<ClientCapabilities>,
+    level: Option<Level>,
+    token: Option<ByteString>,
+    asking: Asking,
+    release: Option<Release>,
+    // A std mutex: never held across an await.
+    outbox: Mutex<Outbox>,
+    waker: AtomicWaker,
+}
+
+/// How this call's questions reach the client.
+enum Asking {
+    /// Until 2025-11-25: a request on the call's own stream, answered by a response.
+    Live(Arc<Session>),
+    /// Since 2026-07-28: the call ends, and is made again with the answers so far.
+    Retry(Mutex<Retry>),
+    /// Not at all: the method takes no questions.
+    Never,
+}
+
+struct Outbox {
+    frames: VecDeque<Frame>,
+    progress: Option<(f64, Instant)>,
+    logs: f64,
+    logged: Instant,
+    dropped_logs: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        mcp: &Mcp,
+        revision: Revision,
+        caller: &Caller,
+        retry: Option<Retry>,
+        extensions: &Extensions,
+    ) -> Arc<Self> {
+        let asking = match (revision.era(), retry, &mcp.session) {
+            (Era::Stateless, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
+            (Era::Handshake, _, Some(session)) => Asking::Live(session.clone()),
+            _ => Asking::Never,
+        };
+        Arc::new(Self {
+            revision,
+            capabilities: caller.capabilities.clone(),
+            level: caller.level,
+            token: caller.progress.clone(),
+            asking,
+            release: extensions.get().cloned(),
+            outbox: Mutex::new(Outbox {
+                frames: VecDeque::new(),
+                progress: None,
+                logs: LOG_BURST,
+                logged: Instant::now(),
+                dropped_logs: 0,
+            }),
+            waker: AtomicWaker::new(),
+        })
+    }
+
+    /// Whether the call was made before, and carries answers.
+    pub(super) fn is_retry(&self) -> bool {
+        matches!(&self.asking, Asking::Retry(retry) if lock(retry).is_again())
+    }
+
+    /// Uses up the state the call came with, where it may be used only once.
+    pub(super) async fn claim(&self, runtime: &Runtime) -> Result<(), RpcError> {
+        let Asking::Retry(retry) = &self.asking else {
+            return Ok(());
+        };
+        let nonce = lock(retry).nonce();
+        match nonce {
+            Some(nonce) if runtime.settings.single_use => Retry::claim(runtime, &nonce).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// What the call asked and has no answer to.
+    pub(super) fn input_required(&self, runtime: &Runtime) -> Result<InputRequired, RpcError> {
+        let Asking::Retry(retry) = &self.asking else {
+            return Err(RpcError::internal("the handler paused without a question"));
+        };
+        lock(retry).input_required(runtime)
+    }
+
+    /// A page the user must visit before the call can be made: a refusal that names it, or since
+    /// 2026-07-28 a question.
+    pub(super) fn visit_first(
+        &self,
+        runtime: &Runtime,
+        page: Elicit,
+    ) -> Result<InputRequired, RpcError> {
+        let question = InputRequest::Elicit(page.clone());
+        if let Some(required) = lacks(self.revision, &self.capabilities, &question) {
+            return Err(match self.revision.era() {
+                Era::Stateless => RpcError::missing_capability(&required),
+                Era::Handshake => RpcError::internal(format!(
+                    "{}: visit {} first",
+                    page.message,
+                    page.url.unwrap_or_default()
+                )),
+            });
+        }
+        match &self.asking {
+            Asking::Retry(retry) => {
+                let key = page.elicitation_id.unwrap_or_else(crate::token);
+                lock(retry).put(key, question);
+                lock(retry).input_required(runtime)
+            }
+            Asking::Live(session) => {
+                page.elicitation_id
+                    .iter()
+                    .for_each(|id| session.sent_to(id));
+                Err(
+                    RpcError::new(URL_ELICITATION_REQUIRED, page.message.clone())
+                        .with_data(json!({ "elicitations": [page] })),
+                )
+            }
+            Asking::Never => Err(RpcError::internal("nobody can be asked here")),
+        }
+    }
+
+    fn push(&self, frame: Frame) {
+        lock(&self.outbox).frames.push_back(frame);
+        self.waker.wake();
+    }
+
+    async fn ask_live(&self, session: &Session, mut question: InputRequest) -> Result<Value> {
+        if let InputRequest::Elicit(elicit) = &question
+            && elicit.mode == Some(Mode::Url)
+        {
+            elicit
+                .elicitation_id
+                .iter()
+                .for_each(|id| session.sent_to(id));
+        }
+        let asked = question.clone();
+        downgrade_question(&mut question, self.revision);
+        let (id, answer) = session.pending().open();
+        self.push(Frame::Request(Request {
+            id,
+            method: question.method().into(),
+            params: Some(json_text(&question)),
+        }));
+        let gone = |_| CallError::new("the client went away without an answer");
+        let answer = answer.await.map_err(gone)?.map_err(|error| {
+            CallError::new(format!(
+                "the client refused the question: {}",
+                error.message
+            ))
+        })?;
+        let answer: Value = serde_json::from_str(&answer)?;
+        super::retry::fits(&asked, &answer).map_err(|why| {
+            CallError::new(format!(
+                "the client's answer does not fit the question: {why}"
+            ))
+        })?;
+        Ok(answer)
+    }
+
+    /// Refuses a question this client cannot put to anyone.
+    fn check(&self, question: &InputRequest) -> Result<()> {
+        let Some(required) = lacks(self.revision, &self.capabilities, question) else {
+            return Ok(());
+        };
+        Err(match self.revision.era() {
+            Era::Stateless => CallError::MissingCapability(required),
+            Era::Handshake => {
+                CallError::new(format!("this client cannot be asked: it lacks {required}"))
+            }
+        })
+    }
+}
+
+/// The capabilities a question needs and the client did not declare.
+fn lacks(
+    revision: Revision,
+    client: &ClientCapabilities,
+    question: &InputRequest,
+) -> Option<Value> {
+    let lacking = |has: bool, required: Value| (!has).then_some(required);
+    match question {
+        InputRequest::Elicit(elicit) if elicit.mode == Some(Mode::Url) => lacking(
+            revision.elicitation() == Elicitation::FormAndUrl && client.url(),
+            json!({ "elicitation": { "url": {} } }),
+        ),
+        InputRequest::Elicit(_) => lacking(
+            revision.elicitation() != Elicitation::None && client.form(),
+            json!({ "elicitation": { "form": {} } }),
+        ),
+        InputRequest::Sample(sample) => {
+            let context = sample
+                .include_context
+                .is_some_and(|context| context != zcp_wire::mcp::sampling::IncludeContext::None);
+            lacking(client.sampling(), json!({ "sampling": {} }))
+                .or_else(|| {
+                    let has = sample.tools.is_none() || client.sampling_tools();
+                    lacking(has, json!({ "sampling": { "tools": {} } }))
+                })
+                .or_else(|| {
+                    let has =
+                        !context || revision < Revision::V2025_11_25 || client.sampling_context();
+                    lacking(has, json!({ "sampling": { "context": {} } }))
+                })
+        }
+        InputRequest::Roots(_) => lacking(client.roots(), json!({ "roots": {} })),
+    }
+}
+
+impl Reporter for Report {
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        let Some(token) = &self.token else { return };
+        let now = Instant::now();
+        let mut outbox = lock(&self.outbox);
+        let last = total.is_some_and(|total| done >= total);
+        if let Some((reported, at)) = outbox.progress {
+            let grows = done > reported;
+            let soon = now.duration_since(at) < PROGRESS_PAUSE && !last;
+            if !grows || soon || outbox.frames.len() >= WAITING {
+                return;
+            }
+        }
+        if !done.is_finite() {
+            return;
+        }
+        outbox.progress = Some((done, now));
+        let Ok(token) = serde_json::from_str::<&RawValue>(token) else {
+            return;
+        };
+        let message = message.filter(|_| self.revision > Revision::V2024_11_05);
+        outbox.frames.push_back(notification(
+            "notifications/progress",
+            &Progress {
+                progress_token: token,
+                progress: done,
+                total,
+                message,
+            },
+        ));
+        drop(outbox);
+        self.waker.wake();
+    }
+
+    fn log(&self, level: Level, logger: Option<&str>, data: Value) {
+        if self.level.is_none_or(|wanted| level < wanted) {
+            return;
+        }
+        let now = Instant::now();
+        let mut outbox = lock(&self.outbox);
+        let earned = now.duration_since(outbox.logged).as_secs_f64() * LOGS_PER_SECOND;
+        outbox.logs = (outbox.logs + earned).min(LOG_BURST);
+        outbox.logged = now;
+        if outbox.logs < 1.0 || outbox.frames.len() >= WAITING {
+            outbox.dropped_logs += 1;
+            return;
+        }
+        outbox.logs -= 1.0;
+        let message = LogMessage {
+            level,
+            logger: logger.map(str::to_owned),
+            data,
+        };
+        outbox
+            .frames
+            .push_back(notification("notifications/message", &message));
+        drop(outbox);
+        self.waker.wake();
+    }
+
+    fn ask(&self, key: &str, question: InputRequest) -> BoxFuture<'_, Result<Value>> {
+        let key = key.to_owned();
+        Box::pin(async move {
+            self.check(&question)?;
+            match &self.asking {
+                Asking::Live(session) => self.ask_live(session, question).await,
+                Asking::Retry(retry) => lock(retry).ask(key, question),
+                Asking::Never => Err(CallError::new("nobody can be asked here")),
+            }
+        })
+    }
+
+    fn kept(&self, key: &str) -> Option<Value> {
+        match &self.asking {
+            Asking::Retry(retry) => lock(retry).kept(key),
+            _ => None,
+        }
+    }
+
+    fn keep(&self, key: &str, value: Value) {
+        if let Asking::Retry(retry) = &self.asking {
+            lock(retry).keep(key, value);
+        }
+    }
+
+    fn release(&self, retry: Duration) {
+        if let Some(release) = &self.release {
+            release.now(retry);
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress<'a> {
+    progress_token: &'a RawValue,
+    progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+pub(super) fn notification(method: &'static str, params: &impl Serialize) -> Frame {
+    Frame::Notification(Notification {
+        method: ByteString::from_static(method),
+        params: Some(json_text(params)),
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pin_project! {
+    /// A call under way: what it reports, and its response last. Dropping it stops the work.
+    pub(super) struct Running<F> {
+        #[pin]
+        answer: F,
+        report: Arc<Report>,
+        state: State,
+        cancel: CancelOnDrop,
+    }
+}
+
+enum State {
+    Working,
+    Answered(Box<Frame>),
+    Ended,
+}
+
+struct CancelOnDrop(CancellationToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl<F: Future<Output = Frame>> Running<F> {
+    pub(super) fn new(answer: F, report: Arc<Report>, cancel: CancellationToken) -> Self {
+        Self {
+            answer,
+            report,
+            state: State::Working,
+            cancel: CancelOnDrop(cancel),
+        }
+    }
+}
+
+impl<F: Future<Output = Frame>> Stream for Running<F> {
+    type Item = Frame;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Frame>> {
+        let this = self.project();
+        this.report.waker.register(context.waker());
+        if let Some(frame) = lock(&this.report.outbox).frames.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        if let State::Working = this.state
+            && let Poll::Ready(response) = this.answer.poll(context)
+        {
+            *this.state = State::Answered(Box::new(response));
+        }
+        // The call may have reported while it was polled.
+        let mut outbox = lock(&this.report.outbox);
+        if let Some(frame) = outbox.frames.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        if outbox.dropped_logs > 0 && !matches!(this.state, State::Working) {
+            let count = std::mem::take(&mut outbox.dropped_logs);
+            let data = json!(format!(
+                "{count} log messages of this call were dropped: too many"
+            ));
+            let message = LogMessage {
+                level: Level::Warning,
+                logger: None,
+                data,
+            };
+            return Poll::Ready(Some(notification("notifications/message", &message)));
+        }
+        drop(outbox);
+        match std::mem::replace(this.state, State::Ended) {
+            State::Answered(response) => Poll::Ready(Some(*response)),
+            State::Ended => Poll::Ready(None),
+            State::Working => {
+                *this.state = State::Working;
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A call that is made again with answers: what it carries, sealed to caller, request and time.
+
+use crate::{
+    auth::Principal,
+    clock,
+    runtime::{
+        Runtime,
+        call::Op,
+        error::{CallError, Result},
+    },
+    seal::digest,
+    store::If,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, time::Duration};
+use zcp_wire::{
+    RpcError,
+    mcp::{
+        InputRequest, InputRequired,
+        elicitation::{Action, ElicitResult, Mode},
+        roots::ListRootsResult,
+        sampling::CreateMessageResult,
+    },
+    params::{Params, optional_text},
+};
+
+/// Rounds of questions one call may take.
+const ROUNDS: u32 = 32;
+/// Bytes of answers and kept values one call may carry.
+const LARGEST: usize = 64 * 1024;
+
+/// What one run of a call knows of the runs before, and asks of the next.
+pub(super) struct Retry {
+    bound_to: String,
+    carried: Carried,
+    fresh: Map<String, Value>,
+    asked: Vec<(String, InputRequest)>,
+    again: bool,
+}
+
+/// What travels sealed with the client.
+#[derive(Default, Serialize, Deserialize)]
+struct Carried {
+    expires: u64,
+    round: u32,
+    nonce: String,
+    answers: Map<String, Value>,
+    kept: Map<String, Value>,
+}
+
+impl Retry {
+    /// What a request carries; nothing for operations that take no questions.
+    pub(super) fn open(
+        runtime: &Runtime,
+        op: &Op,
+        params: &Params<'_>,
+        principal: &Principal,
+    ) -> Result<Option<Self>, RpcError> {
+        let (kind, name, args) = match op {
+            Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
+            Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
+            Op::ReadResource { uri } => ("resource", uri, None),
+            Op::List { .. } | Op::Complete(_) => return Ok(None),
+        };
+        let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
+        let principal = principal.as_str();
+        let bound_to = format!("{principal}\n{kind}\n{name}\n{digest}");
+
+        let fresh = match params.input_responses {
+            None => Map::new(),
+            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| {
+                RpcError::invalid_params("`inputResponses` must be an object of answers by key")
+            })?,
+        };
+        let state = optional_text("requestState", params.request_state)?;
+        let carried = match &state {
+            None => Carried::default(),
+            Some(state) => unseal(runtime, state, &bound_to)?,
+        };
+        let again = state.is_some() || !fresh.is_empty();
+        Ok(Some(Self {
+            bound_to,
+            carried,
+            fresh,
+            asked: vec![],
+            again,
+        }))
+    }
+
+    pub(super) fn is_again(&self) -> bool {
+        self.again
+    }
+
+    pub(super) fn nonce(&self) -> Option<String> {
+        Some(self.carried.nonce.clone()).filter(|nonce| !nonce.is_empty())
+    }
+
+    /// Uses up a nonce; a second time is refused.
+    pub(super) async fn claim(runtime: &Runtime, nonce: &str) -> Result<(), RpcError> {
+        let lifetime = runtime.settings.answer_time + Duration::from_secs(60);
+        let key = format!("nonce/{nonce}");
+        match runtime
+            .store
+            .put(&key, Bytes::new(), If::Absent, Some(lifetime))
+            .await
+        {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RpcError::invalid_params("`requestState` was used before")),
+            Err(error) => Err(RpcError::internal(error.to_string())),
+        }
+    }
+
+    /// The answer to a question, or a pause to get one. An answer that does not fit is asked for
+    /// again.
+    pub(super) fn ask(&mut self, key: String, question: InputRequest) -> Result<Value> {
+        let fitting = |answer: &Value| fits(&question, answer).is_ok();
+        if let Some(answer) = self.fresh.get(&key).filter(|answer| fitting(answer)) {
+            let answer = answer.clone();
+            self.carried.answers.insert(key, answer.clone());
+            return Ok(answer);
+        }
+        if let Some(answer) = self.carried.answers.get(&key) {
+            return Ok(answer.clone());
+        }
+        self.put(key, question);
+        Err(CallError::Paused)
+    }
+
+    /// Puts a question into what is asked next.
+    pub(super) fn put(&mut self, key: String, mut question: InputRequest) {
+        if let InputRequest::Elicit(elicit) = &mut question {
+            elicit.elicitation_id = None;
+        }
+        self.asked.retain(|(asked, _)| *asked != key);
+        self.asked.push((key, question));
+    }
+
+    pub(super) fn kept(&self, key: &str) -> Option<Value> {
+        self.carried.kept.get(key).cloned()
+    }
+
+    pub(super) fn keep(&mut self, key: &str, value: Value) {
+        self.carried.kept.insert(key.to_owned(), value);
+    }
+
+    /// What was asked, and all that is known, for the next run.
+    pub(super) fn input_required(&mut self, runtime: &Runtime) -> Result<InputRequired, RpcError> {
+        if self.asked.is_empty() {
+            return Err(RpcError::internal("the handler paused without a question"));
+        }
+        if self.carried.round >= ROUNDS {
+            return Err(RpcError::internal(format!(
+                "gave up after {ROUNDS} rounds of questions"
+            )));
+        }
+        let carried = Carried {
+            expires: clock::now().saturating_add(runtime.settings.answer_time.as_secs()),
+            round: self.carried.round + 1,
+            nonce: crate::token(),
+            answers: std::mem::take(&mut self.carried.answers),
+            kept: std::mem::take(&mut self.carried.kept),
+        };
+        let plain =
+            serde_json::to_vec(&carried).map_err(|error| RpcError::internal(error.to_string()))?;
+        if plain.len() > LARGEST {
+            return Err(RpcError::internal(
+                "the answers of this call are too large to carry",
+            ));
+        }
+        let request = |(key, question): (String, InputRequest)| {
+            (
+                key,
+                json!({ "method": question.method(), "params": question }),
+            )
+        };
+        Ok(InputRequired {
+            input_requests: std::mem::take(&mut self.asked)
+                .into_iter()
+                .map(request)
+                .collect(),
+            request_state: Some(runtime.keys.seal(&plain, self.bound_to.as_bytes())),
+        })
+    }
+}
+
+fn unseal(runtime: &Runtime, state: &str, bound_to: &str) -> Result<Carried, RpcError> {
+    let opened = runtime.keys.open(state, bound_to.as_bytes());
+    let carried: Option<Carried> = opened.and_then(|plain| serde_json::from_slice(&plain).ok());
+    let carried = carried.ok_or_else(|| {
+        RpcError::invalid_params("`requestState` is not from this server, caller and request")
+    })?;
+    if carried.expires < clock::now() {
+        return Err(RpcError::invalid_params(
+            "`requestState` has expired: make the call anew",
+        ));
+    }
+    Ok(carried)
+}
+
+/// JSON text that is the same for equal objects, whatever the order of their members.
+fn canonical(json: &str) -> String {
+    fn sorted(value: Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                let sorted: BTreeMap<_, _> = members
+                    .into_iter()
+                    .map(|(key, value)| (key, sorted(value)))
+                    .collect();
+                Value::Object(sorted.into_iter().collect())
+            }
+            Value::Array(items) => items.into_iter().map(sorted).collect(),
+            other => other,
+        }
+    }
+    serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
+}
+
+/// Whether an answer is one to this question.
+pub(super) fn fits(question: &InputRequest, answer: &Value) -> Result<(), String> {
+    fn shaped<T: for<'a> Deserialize<'a>>(answer: &Value) -> Result<T, String> {
+        T::deserialize(answer).map_err(|error| error.to_string())
+    }
+    match question {
+        InputRequest::Sample(_) => shaped::<CreateMessageResult>(answer).map(drop),
+        InputRequest::Roots(_) => shaped::<ListRootsResult>(answer).map(drop),
+        InputRequest::Elicit(elicit) => {
+            let result: ElicitResult = shaped(answer)?;
+            if result.action != Action::Accept || elicit.mode == Some(Mode::Url) {
+                return Ok(());
+            }
+            let Some(schema) = &elicit.requested_schema else {
+                return Ok(());
+            };
+            let content = result.content.unwrap_or_else(|| json!({}));
+            crate::runtime::check_against(schema, &content)
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What a conversation of the handshake era remembers.
+
+use crate::{
+    auth::Principal,
+    runtime::Runtime,
+    store::{If, StoreResult},
+};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{
+    Frame, Id, Response, Revision,
+    mcp::{
+        capabilities::ClientCapabilities,
+        lifecycle::{Implementation, InitializeParams},
+        logging::Level,
+        subscriptions::covers,
+    },
+    pending::Pending,
+};
+
+/// How long a session nobody uses is kept.
+pub(crate) const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Resources one session may subscribe to.
+const SUBSCRIPTIONS: usize = 1000;
+/// Pages one session's user may be on the way to.
+const VISITS: usize = 100;
+
+/// One conversation's memory. What must survive this process is in its record; the rest is about
+/// requests under way here.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// The session's key in the store; none for a process or a socket of its own.
+    id: Option<String>,
+    // Std mutexes: never held across an await.
+    record: Mutex<Record>,
+    handshake: Mutex<Option<Arc<Handshake>>>,
+    running: Mutex<HashMap<Id, CancellationToken>>,
+    /// Pages the user was sent to, whose end the client is told of.
+    visits: Mutex<VecDeque<String>>,
+    pending: Pending,
+}
+
+/// What both sides agreed on.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(crate) revision: Revision,
+    pub(crate) capabilities: Arc<ClientCapabilities>,
+}
+
+/// What a replica needs to go on with a session.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Record {
+    principal: String,
+    version: String,
+    capabilities: ClientCapabilities,
+    client: Implementation,
+    level: Option<Level>,
+    subscriptions: BTreeSet<String>,
+}
+
+/// Something a client wants remembered.
+#[derive(Debug)]
+pub(crate) enum Remember {
+    Level(Level),
+    Subscribe(String),
+    Unsubscribe(String),
+}
+
+impl Session {
+    /// A session with a key, for a caller.
+    pub(crate) fn new(id: String, principal: &Principal) -> Self {
+        let record = Record {
+            principal: principal.as_str().to_owned(),
+            ..Record::default()
+        };
+        Self {
+            id: Some(id),
+            record: Mutex::new(record),
+            ..Self::default()
+        }
+    }
+
+    /// The session of a key, if it is there and belongs to the caller.
+    pub(crate) async fn load(
+        runtime: &Runtime,
+        id: &str,
+        principal: &Principal,
+    ) -> StoreResult<Option<Self>> {
+        let Some(entry) = runtime.store.get(&key(id)).await? else {
+            return Ok(None);
+        };
+        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else {
+            return Ok(None);
+        };
+        if record.principal != principal.as_str() {
+            return Ok(None);
+        }
+        let handshake = Revision::parse(&record.version).map(|revision| {
+            let capabilities = Arc::new(record.capabilities.clone());
+            Arc::new(Handshake {
+                revision,
+                capabilities,
+            })
+        });
+        Ok(Some(Self {
+            id: Some(id.to_owned()),
+            record: Mutex::new(record),
+            handshake: Mutex::new(handshake),
+            ..Self::default()
+        }))
+    }
+
+    /// Writes the session's record, if it has a place in the store.
+    pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
+        let Some(id) = &self.id else { return Ok(()) };
+        let record = serde_json::to_vec(&*lock(&self.record)).unwrap_or_default();
+        runtime
+            .store
+            .put(&key(id), Bytes::from(record), If::Always, Some(IDLE))
+            .await
+            .map(drop)
+    }
+
+    /// Forgets the session.
+    pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
+        runtime.store.remove(&key(id)).await
+    }
+
+    pub(crate) fn open(&self, revision: Revision, params: InitializeParams) {
+        let capabilities = Arc::new(params.capabilities.clone());
+        let mut record = lock(&self.record);
+        record.version = revision.as_str().to_owned();
+        record.capabilities = params.capabilities;
+        record.client = params.client_info;
+        *lock(&self.handshake) = Some(Arc::new(Handshake {
+            revision,
+            capabilities,
+        }));
+    }
+
+    pub(crate) fn handshake(&self) -> Option<Arc<Handshake>> {
+        lock(&self.handshake).clone()
+    }
+
+    /// The least serious log message the client wants; informational until it says.
+    pub(crate) fn level(&self) -> Level {
+        lock(&self.record).level.unwrap_or(Level::Info)
+    }
+
+    pub(crate) fn remember(&self, change: Remember) {
+        let mut record = lock(&self.record);
+        match change {
+            Remember::Level(level) => record.level = Some(level),
+            Remember::Unsubscribe(uri) => drop(record.subscriptions.remove(&uri)),
+            Remember::Subscribe(uri) => {
+                if record.subscriptions.len() < SUBSCRIPTIONS {
+                    record.subscriptions.insert(uri);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_subscribed(&self, changed: &str) -> bool {
+        lock(&self.record)
+            .subscriptions
+            .iter()
+            .any(|uri| covers(uri, changed))
+    }
+
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        lock(&self.record).subscriptions.iter().cloned().collect()
+    }
+
+    pub(crate) fn sent_to(&self, visit: &str) {
+        let mut visits = lock(&self.visits);
+        visits.push_back(visit.to_owned());
+        if visits.len() > VISITS {
+            visits.pop_front();
+        }
+    }
+
+    pub(crate) fn was_sent_to(&self, visit: &str) -> bool {
+        lock(&self.visits).iter().any(|sent| sent == visit)
+    }
+
+    pub(crate) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    pub(crate) fn answered(&self, response: Response) {
+        self.pending.close(response);
+    }
+
+    /// Notes a request under way; nothing when its id is in use.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        id: &Id,
+        cancel: &CancellationToken,
+    ) -> Option<Registered> {
+        let mut running = lock(&self.running);
+        if running.contains_key(id) {
+            return None;
+        }
+        running.insert(id.clone(), cancel.clone());
+        Some(Registered {
+            session: self.clone(),
+            id: id.clone(),
+        })
+    }
+
+    /// Stops a request. An unknown id is nobody's, or one that has just been answered.
+    pub(crate) fn cancel(&self, id: &Id) {
+        if let Some(cancel) = lock(&self.running).get(id) {
+            cancel.cancel();
+        }
+    }
+
+    /// Stops everything under way.
+    pub(crate) fn cancel_all(&self) {
+        lock(&self.running)
+            .values()
+            .for_each(CancellationToken::cancel);
+    }
+}
+
+fn key(id: &str) -> String {
+    format!("session/{id}")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request under way, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    session: Arc<Session>,
+    id: Id,
+}
+
+impl Registered {
+    /// The request's frames: none after it was cancelled, and forgotten when they end.
+    pub(crate) fn keep(
+        self,
+        frames: impl Stream<Item = Frame> + Send + 'static,
+        cancel: CancellationToken,
+    ) -> impl Stream<Item = Frame> + Send + 'static {
+        let mut registered = Some(self);
+        frames
+            .take_until(cancel.cancelled_owned())
+            .inspect(move |frame| {
+                // Its client may use the id again as soon as it has read the response.
+                if let Frame::Response(_) = frame {
+                    drop(registered.take());
+                }
+            })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        lock(&self.session.running).remove(&self.id);
+    }
+}

@@ -1,0 +1,3 @@
+//! Frames to operations and outcomes to frames.
+
+pub mod mcp;

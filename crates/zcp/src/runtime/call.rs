@@ -1,0 +1,137 @@
+//! One thing a peer wants done, and how it ended, whatever protocol it spoke.
+
+use super::{catalog::Catalog, ctx::Ctx, output::Output};
+use bytestring::ByteString;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+use zcp_wire::mcp::{
+    Cache,
+    completion::{Completion, Reference},
+    content::ResourceContents,
+    elicitation::Elicit,
+    prompts::GetPromptResult,
+};
+
+/// An operation and the context to run it in.
+#[derive(Debug)]
+pub struct Call {
+    /// What is wanted.
+    pub op: Op,
+    /// By whom, and how they are told of it.
+    pub ctx: Ctx,
+}
+
+/// The operations of the runtime.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "each field is the parameter of its name")]
+pub enum Op {
+    /// One page of a list, after an item's name.
+    List {
+        kind: ListKind,
+        after: Option<String>,
+    },
+    /// A tool, with JSON text of its arguments' object.
+    CallTool {
+        name: String,
+        args: Option<ByteString>,
+    },
+    /// A resource.
+    ReadResource { uri: String },
+    /// A prompt.
+    GetPrompt {
+        name: String,
+        args: BTreeMap<String, String>,
+    },
+    /// What an argument could be.
+    Complete(Complete),
+}
+
+impl Op {
+    /// What metrics and traces call it.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::List { kind, .. } => match kind {
+                ListKind::Tools => "list tools",
+                ListKind::Prompts => "list prompts",
+                ListKind::Resources => "list resources",
+                ListKind::Templates => "list templates",
+            },
+            Self::CallTool { .. } => "call tool",
+            Self::ReadResource { .. } => "read resource",
+            Self::GetPrompt { .. } => "get prompt",
+            Self::Complete(_) => "complete",
+        }
+    }
+}
+
+/// What an argument could be.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "each field is the parameter of its name")]
+pub struct Complete {
+    pub reference: Reference,
+    pub argument: String,
+    pub value: String,
+    pub context: BTreeMap<String, String>,
+}
+
+/// The lists a catalog has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ListKind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A page of a list.
+    Page(Listing),
+    /// What a tool gave.
+    Tool(Output),
+    /// What was read, and how long it may be kept.
+    Contents(Vec<ResourceContents>, Option<Cache>),
+    /// A filled prompt.
+    Prompt(GetPromptResult),
+    /// What an argument could be.
+    Completion(Completion),
+    /// It waits for the answers to what it asked.
+    Paused,
+    /// It did not happen.
+    Fault(Fault),
+}
+
+/// A page: a part of one snapshot of the catalog.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Listing {
+    pub catalog: Arc<Catalog>,
+    pub kind: ListKind,
+    pub from: usize,
+    pub to: usize,
+    /// The name after which the next page starts.
+    pub next: Option<String>,
+}
+
+/// Why an operation did not happen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// There is no such tool or prompt.
+    Unknown(String),
+    /// There is no such resource.
+    NoResource(String),
+    /// The request makes no sense.
+    Invalid(String),
+    /// The client did not declare what this needs.
+    MissingCapability(Value),
+    /// The user must visit a page first.
+    VisitFirst(Elicit),
+    /// The caller may not.
+    Denied(String),
+    /// The caller must wait.
+    Busy(String),
+    /// The server failed.
+    Failed(String),
+}

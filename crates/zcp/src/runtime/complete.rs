@@ -1,0 +1,106 @@
+//! What an argument could be, while a person types it.
+
+use super::error::Result;
+use futures_util::future::BoxFuture;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::{Future, ready},
+    sync::Arc,
+};
+use zcp_wire::mcp::completion::{Completion, MAX_VALUES};
+
+/// What a person has typed so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// Of the argument in question.
+    pub value: String,
+    /// Of the other arguments.
+    pub others: BTreeMap<String, String>,
+}
+
+/// Something that knows what an argument could be: a list of values, of which those that start
+/// with what was typed are offered, or an async function of [`Typed`].
+///
+/// ```
+/// use zcp::{Prompt, Typed};
+///
+/// async fn trip(/* … */) -> &'static str {
+///     "Plan a trip."
+/// }
+/// async fn city(typed: Typed) -> Vec<String> {
+///     let country = typed.others.get("country").map_or("", String::as_str);
+///     if country == "fr" { vec!["Paris".into()] } else { vec![] }
+/// }
+/// # let _ = (trip, city);
+/// ```
+pub trait Completer: Send + Sync + 'static {
+    /// The values to offer, best first.
+    fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>>;
+}
+
+impl<F, Fut> Completer for F
+where
+    F: Fn(Typed) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Vec<String>> + Send + 'static,
+{
+    fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>> {
+        let values = self(typed);
+        Box::pin(async move { Ok(values.await) })
+    }
+}
+
+impl<const N: usize> Completer for [&'static str; N] {
+    fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>> {
+        let fits = |value: &&&str| {
+            value
+                .to_lowercase()
+                .starts_with(&typed.value.to_lowercase())
+        };
+        let values = self
+            .iter()
+            .filter(fits)
+            .map(|value| (*value).to_owned())
+            .collect();
+        Box::pin(ready(Ok(values)))
+    }
+}
+
+/// The completers of one prompt or template, by argument.
+#[derive(Clone, Default)]
+pub(crate) struct Completers(BTreeMap<String, Arc<dyn Completer>>);
+
+impl Completers {
+    pub(crate) fn insert(&mut self, argument: impl Into<String>, completer: impl Completer) {
+        self.0.insert(argument.into(), Arc::new(completer));
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// At most 100 values; none for an argument nobody completes.
+    pub(crate) async fn complete(&self, argument: &str, typed: Typed) -> Result<Completion> {
+        let Some(completer) = self.0.get(argument) else {
+            return Ok(Completion::default());
+        };
+        let mut values = completer.complete(typed).await?;
+        let total = values.len();
+        values.truncate(MAX_VALUES);
+        Ok(Completion {
+            values,
+            total: Some(total),
+            has_more: Some(total > MAX_VALUES),
+        })
+    }
+}
+
+impl fmt::Debug for Completers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

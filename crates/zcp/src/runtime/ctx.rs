@@ -1,0 +1,266 @@
+//! The call in progress, seen from inside a handler.
+
+use super::{
+    ask::{self, Answer, Visit},
+    changes::{Change, Changes},
+    error::{CallError, Result},
+};
+use crate::{auth::Principal, seal::KeyRing};
+use futures_util::future::BoxFuture;
+use http::Extensions;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{
+    mcp::{
+        InputRequest,
+        capabilities::ClientCapabilities,
+        logging::Level,
+        roots::{ListRoots, ListRootsResult, Root},
+        sampling::{CreateMessage, CreateMessageResult},
+    },
+    meta::Trace,
+};
+
+/// What a protocol does for a running call.
+pub trait Reporter: Send + Sync {
+    /// How far the call is. May be dropped when the client does not keep up.
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>);
+    /// Something for the client's developer.
+    fn log(&self, level: Level, logger: Option<&str>, data: Value);
+    /// Asks the client's side; the answer is the bare result of the question's method.
+    fn ask(&self, key: &str, question: InputRequest) -> BoxFuture<'_, Result<Value>>;
+    /// A value kept by `keep` in an earlier run of this call.
+    fn kept(&self, key: &str) -> Option<Value>;
+    /// Keeps a value for later runs of this call.
+    fn keep(&self, key: &str, value: Value);
+    /// Lets the client go; it fetches the rest of the call later, where the wire allows that.
+    fn release(&self, retry: Duration);
+}
+
+/// The call in progress, seen from inside a handler. Cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    reporter: Arc<dyn Reporter>,
+    about: Arc<About>,
+}
+
+/// What is known of a call before it runs.
+pub struct About {
+    /// Who calls.
+    pub principal: Principal,
+    /// What the caller's client can do.
+    pub client: Arc<ClientCapabilities>,
+    /// The trace the call is part of.
+    pub trace: Option<Trace>,
+    /// Stops the call's work.
+    pub cancelled: CancellationToken,
+    /// What the wire and its layers left for the call.
+    pub extensions: Extensions,
+    /// Where changes are announced.
+    pub changes: Changes,
+    /// What handles are sealed with.
+    pub keys: Arc<KeyRing>,
+}
+
+impl Ctx {
+    /// A context that reports to `reporter`.
+    pub fn new(reporter: Arc<dyn Reporter>, about: About) -> Self {
+        Self {
+            reporter,
+            about: Arc::new(about),
+        }
+    }
+
+    /// What the wire or one of its layers left for this call.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.about.extensions.get()
+    }
+
+    /// Who calls.
+    pub fn principal(&self) -> &Principal {
+        &self.about.principal
+    }
+
+    /// What the caller's client can do.
+    pub fn client(&self) -> &ClientCapabilities {
+        &self.about.client
+    }
+
+    /// The trace this call is part of, to be passed on to whatever it calls.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.about.trace.as_ref()
+    }
+
+    /// Says how far the call is: `done` of `total`. Must grow from one report to the next; what
+    /// does not grow is not sent. Costs nothing when the client did not ask for progress.
+    pub fn progress(&self, done: f64, total: impl Into<Option<f64>>) {
+        self.reporter.progress(done, total.into(), None);
+    }
+
+    /// Like [`progress`](Self::progress), with words.
+    pub fn progress_with(&self, done: f64, total: impl Into<Option<f64>>, message: &str) {
+        self.reporter.progress(done, total.into(), Some(message));
+    }
+
+    /// Tells the client's developer something, if they want to hear of this level.
+    pub fn log(&self, level: Level, data: impl Serialize) {
+        self.log_as(level, None, data);
+    }
+
+    /// Like [`log`](Self::log), in the name of a part of the server.
+    pub fn log_as(&self, level: Level, logger: Option<&str>, data: impl Serialize) {
+        let data = serde_json::to_value(data).unwrap_or_else(|error| json!(error.to_string()));
+        self.reporter.log(level, logger, data);
+    }
+
+    /// Asks the user to fill a form, whose fields are `T`'s.
+    ///
+    /// With an old client this waits. With a new one `?` ends the call, and the client's retry
+    /// runs the handler again from the top with the answer in hand: so ask first and act after,
+    /// and put what must not run twice into [`once`](Self::once). Several questions asked
+    /// together (`tokio::join!`) reach the user together. `key` tells them apart.
+    pub async fn ask<T>(&self, key: &str, message: &str) -> Result<Answer<T>>
+    where
+        T: DeserializeOwned + JsonSchema,
+    {
+        self.ask_with(key, message, ask::schema_of::<T>()).await
+    }
+
+    /// Like [`ask`](Self::ask), with a schema of your own: a flat object.
+    pub async fn ask_with<T>(&self, key: &str, message: &str, schema: Value) -> Result<Answer<T>>
+    where
+        T: DeserializeOwned,
+    {
+        ask::read(self.reporter.ask(key, ask::form(message, schema)?).await?)
+    }
+
+    /// Asks the user to visit a page. `Accept` is consent to visit, not proof of a visit. To
+    /// refuse the call until the page was visited, return [`CallError::VisitFirst`] instead.
+    pub async fn visit(&self, key: &str, visit: &Visit) -> Result<Answer<Value>> {
+        ask::read(
+            self.reporter
+                .ask(key, InputRequest::Elicit(ask::page(visit)?))
+                .await?,
+        )
+    }
+
+    /// Tells the client that was sent there that the page is done.
+    pub async fn visited(&self, visit: &str) -> Result<()> {
+        Ok(self
+            .about
+            .changes
+            .announce(&Change::Visited(visit.to_owned()))
+            .await?)
+    }
+
+    /// Asks the client's model.
+    pub async fn sample(&self, key: &str, question: CreateMessage) -> Result<CreateMessageResult> {
+        let answer = self
+            .reporter
+            .ask(key, InputRequest::Sample(Box::new(question)))
+            .await?;
+        serde_json::from_value(answer).map_err(|error| malformed(&error))
+    }
+
+    /// Which folders the client works in.
+    pub async fn roots(&self, key: &str) -> Result<Vec<Root>> {
+        let answer = self
+            .reporter
+            .ask(key, InputRequest::Roots(ListRoots {}))
+            .await?;
+        let mut result: ListRootsResult =
+            serde_json::from_value(answer).map_err(|error| malformed(&error))?;
+        result.roots.retain(|root| root.uri.starts_with("file://"));
+        Ok(result.roots)
+    }
+
+    /// Runs a side effect once, however often questions make the handler run again, and gives
+    /// its value each time. The value travels sealed with the client.
+    pub async fn once<T, F>(&self, key: &str, effect: F) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce() -> Result<T>,
+    {
+        if let Some(value) = self.reporter.kept(key) {
+            return serde_json::from_value(value).map_err(|error| malformed(&error));
+        }
+        let value = effect().await?;
+        self.reporter.keep(key, serde_json::to_value(&value)?);
+        Ok(value)
+    }
+
+    /// Waits until the call is cancelled. A handler is dropped then, so this is for the tasks
+    /// and processes it started.
+    pub async fn cancelled(&self) {
+        self.about.cancelled.cancelled().await;
+    }
+
+    /// The token behind [`cancelled`](Self::cancelled).
+    pub fn cancellation(&self) -> CancellationToken {
+        self.about.cancelled.clone()
+    }
+
+    /// Lets the client go: it comes back for the rest of this call after `retry`. Spares long
+    /// calls an open connection. Works on HTTP since 2025-11-25 and does nothing elsewhere.
+    pub fn release(&self, retry: Duration) {
+        self.reporter.release(retry);
+    }
+
+    /// Tells whoever subscribed to the resource that it changed.
+    pub async fn updated(&self, uri: impl Into<String>) -> Result<()> {
+        Ok(self
+            .about
+            .changes
+            .announce(&Change::Updated(uri.into()))
+            .await?)
+    }
+
+    /// Seals a value into a handle only this caller can open, for a while.
+    pub fn handle(&self, value: &impl Serialize, lifetime: Duration) -> Result<String> {
+        let expires = crate::clock::now().saturating_add(lifetime.as_secs());
+        let text = serde_json::to_vec(&(expires, value))?;
+        Ok(self.about.keys.seal(&text, self.handle_owner().as_bytes()))
+    }
+
+    /// Opens a handle made by [`handle`](Self::handle).
+    pub fn open_handle<T: DeserializeOwned>(&self, handle: &str) -> Result<T> {
+        let unknown = || CallError::new("no such handle: get a new one");
+        let text = self
+            .about
+            .keys
+            .open(handle, self.handle_owner().as_bytes())
+            .ok_or_else(unknown)?;
+        let (expires, value): (u64, T) = serde_json::from_slice(&text).map_err(|_| unknown())?;
+        if expires < crate::clock::now() {
+            return Err(CallError::new("this handle has expired: get a new one"));
+        }
+        Ok(value)
+    }
+
+    fn handle_owner(&self) -> String {
+        format!("handle:{}", self.about.principal.as_str())
+    }
+}
+
+fn malformed(error: &serde_json::Error) -> CallError {
+    CallError::new(format!("the client's answer is malformed: {error}"))
+}
+
+impl fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx")
+            .field("principal", &self.about.principal)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("About")
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,127 @@
+//! What happened, counted: for Prometheus.
+
+use super::call::{Fault, Op, Outcome};
+use prometheus_client::{
+    encoding::text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicI64},
+    time::Instant,
+};
+
+type Labels = [(&'static str, &'static str); 2];
+
+/// The counters of one runtime.
+pub(crate) struct Metrics {
+    registry: Registry,
+    calls: Family<Labels, Counter>,
+    seconds: Histogram,
+    running: Gauge<i64, AtomicI64>,
+    pub(crate) sessions: Gauge<i64, AtomicI64>,
+    pub(crate) streams: Gauge<i64, AtomicI64>,
+    pub(crate) connections: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let buckets = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0];
+        let mut all = Self {
+            registry: Registry::with_prefix("zcp"),
+            calls: Family::default(),
+            seconds: Histogram::new(buckets),
+            running: Gauge::default(),
+            sessions: Gauge::default(),
+            streams: Gauge::default(),
+            connections: Gauge::default(),
+        };
+        let registry = &mut all.registry;
+        registry.register("calls", "Operations that ended, by how", all.calls.clone());
+        registry.register(
+            "call_seconds",
+            "How long operations took",
+            all.seconds.clone(),
+        );
+        registry.register("calls_running", "Operations under way", all.running.clone());
+        registry.register("sessions", "Open sessions", all.sessions.clone());
+        registry.register("streams", "Open event streams", all.streams.clone());
+        registry.register("connections", "Open connections", all.connections.clone());
+        all
+    }
+}
+
+impl Metrics {
+    /// The text Prometheus reads.
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+
+    /// An operation begins; it is counted when it ends, or was given up when this is dropped.
+    pub(crate) fn begin(&self, op: &Op) -> Timing<'_> {
+        self.running.inc();
+        Timing {
+            metrics: self,
+            op: op.label(),
+            began: Instant::now(),
+            outcome: "cancelled",
+        }
+    }
+}
+
+/// An operation under way.
+pub(crate) struct Timing<'a> {
+    metrics: &'a Metrics,
+    op: &'static str,
+    began: Instant,
+    outcome: &'static str,
+}
+
+impl Timing<'_> {
+    pub(crate) fn end(mut self, outcome: &Outcome) {
+        self.outcome = match outcome {
+            Outcome::Tool(output) if output.is_error => "error",
+            Outcome::Paused => "paused",
+            Outcome::Fault(Fault::Failed(_)) => "error",
+            Outcome::Fault(_) => "refused",
+            _ => "ok",
+        };
+    }
+}
+
+impl Drop for Timing<'_> {
+    fn drop(&mut self) {
+        let labels = [("op", self.op), ("outcome", self.outcome)];
+        self.metrics.calls.get_or_create(&labels).inc();
+        self.metrics
+            .seconds
+            .observe(self.began.elapsed().as_secs_f64());
+        self.metrics.running.dec();
+    }
+}
+
+/// Counts one for as long as it lives.
+pub(crate) struct Counted(Gauge<i64, AtomicI64>);
+
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge<i64, AtomicI64>) -> Arc<Self> {
+        gauge.inc();
+        Arc::new(Self(gauge.clone()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counted")
+    }
+}

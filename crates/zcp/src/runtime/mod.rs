@@ -1,0 +1,429 @@
+//! Operations in, outcomes out. Knows no frame, no revision, no socket.
+
+pub mod ask;
+pub mod call;
+pub mod catalog;
+pub mod changes;
+pub mod complete;
+pub mod ctx;
+pub mod error;
+pub mod extract;
+pub mod handler;
+pub mod input;
+pub mod metrics;
+mod mirror;
+pub mod output;
+pub mod prompt;
+pub mod rate;
+pub mod resource;
+pub mod signature;
+pub mod template;
+pub mod tool;
+pub mod validate;
+
+use crate::{seal::KeyRing, store::Store};
+use bytestring::ByteString;
+use call::{Call, Complete, Fault, ListKind, Listing, Op, Outcome};
+use catalog::{Catalog, Provider};
+use changes::{Change, Changes};
+use complete::Typed;
+use ctx::Ctx;
+use error::CallError;
+use futures_util::FutureExt;
+use http::Extensions;
+use input::Input;
+use metrics::Metrics;
+use output::Output;
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    convert::Infallible,
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::watch;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use tower::{ServiceExt, util::BoxCloneSyncService};
+use zcp_wire::{
+    frame::json_text,
+    mcp::{Cache, CacheScope, completion::Reference, lifecycle::Implementation},
+};
+
+/// What layers wrap: operations in, outcomes out.
+pub type Service = BoxCloneSyncService<Call, Outcome, Infallible>;
+
+/// Everything that can be called, behind every layer that was added. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+/// What every clone of a runtime shares.
+pub struct Shared {
+    pub(crate) info: Implementation,
+    pub(crate) info_json: ByteString,
+    pub(crate) instructions: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) changes: Changes,
+    pub(crate) metrics: Metrics,
+    /// The catalog can change while the server runs.
+    pub(crate) is_live: bool,
+    core: Core,
+    layered: Option<Service>,
+    /// What a protocol keeps for all of its conversations, one of a type.
+    shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    _watching: Option<DropGuard>,
+}
+
+/// What can be set about every call.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) page_size: usize,
+    pub(crate) list_cache: Cache,
+    pub(crate) handshake: bool,
+    pub(crate) single_use: bool,
+    pub(crate) call_timeout: Option<Duration>,
+    pub(crate) answer_time: Duration,
+    pub(crate) extensions: zcp_wire::mcp::Extra,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            page_size: 1000,
+            list_cache: Cache {
+                ttl_ms: 0,
+                cache_scope: CacheScope::Private,
+            },
+            handshake: true,
+            single_use: false,
+            call_timeout: None,
+            answer_time: Duration::from_secs(15 * 60),
+            extensions: zcp_wire::mcp::Extra::new(),
+        }
+    }
+}
+
+/// What a runtime is made of.
+pub(crate) struct Parts {
+    pub(crate) info: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) own: Catalog,
+    pub(crate) providers: Vec<Box<dyn Provider>>,
+    pub(crate) state: Extensions,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keys: KeyRing,
+    pub(crate) layers: Vec<Box<dyn FnOnce(Service) -> Service + Send>>,
+}
+
+impl Runtime {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let changes = Changes::new(parts.store.clone());
+        let receivers: Vec<_> = parts
+            .providers
+            .iter()
+            .map(|provider| provider.catalog())
+            .collect();
+        let is_live = !receivers.is_empty();
+        let (catalog, watching) = watch_catalogs(parts.own, receivers, changes.clone());
+        let core = Core {
+            catalog,
+            state: Arc::new(parts.state),
+            page_size: parts.settings.page_size,
+            call_timeout: parts.settings.call_timeout,
+        };
+        let layered = (!parts.layers.is_empty()).then(|| {
+            let core = core.clone();
+            let innermost = tower::service_fn(move |call| {
+                let core = core.clone();
+                async move { Ok::<_, Infallible>(core.dispatch(call).await) }
+            });
+            let innermost = BoxCloneSyncService::new(innermost);
+            parts
+                .layers
+                .into_iter()
+                .fold(innermost, |service, layer| layer(service))
+        });
+        let shared = Shared {
+            info_json: json_text(&parts.info),
+            info: parts.info,
+            instructions: parts.instructions,
+            settings: parts.settings,
+            store: parts.store,
+            keys: Arc::new(parts.keys),
+            changes,
+            metrics: Metrics::default(),
+            is_live,
+            core,
+            layered,
+            shelf: Mutex::default(),
+            _watching: watching,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Runs an operation.
+    pub async fn call(&self, call: Call) -> Outcome {
+        let timing = self.metrics.begin(&call.op);
+        let outcome = match &self.layered {
+            None => self.core.dispatch(call).await,
+            Some(service) => match service.clone().oneshot(call).await {
+                Ok(outcome) => outcome,
+                Err(never) => match never {},
+            },
+        };
+        timing.end(&outcome);
+        outcome
+    }
+
+    /// The catalog now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.core.catalog.borrow().clone()
+    }
+
+    /// Tells the clients who want to know.
+    pub async fn announce(&self, change: &Change) -> Result<(), crate::store::StoreError> {
+        self.changes.announce(change).await
+    }
+
+    /// What a protocol keeps for all of its conversations.
+    pub(crate) fn shelf<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = shelf
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        place.clone().downcast().unwrap_or_default()
+    }
+}
+
+impl std::ops::Deref for Runtime {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// The own catalog and those of the providers as one, followed for as long as the guard lives.
+fn watch_catalogs(
+    own: Catalog,
+    mut providers: Vec<watch::Receiver<Arc<Catalog>>>,
+    changes: Changes,
+) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
+    let merged = move |providers: &mut [watch::Receiver<Arc<Catalog>>]| {
+        let mut all = own.clone();
+        providers
+            .iter_mut()
+            .for_each(|provider| all.merge(&provider.borrow_and_update()));
+        Arc::new(all)
+    };
+    let (sender, receiver) = watch::channel(merged(&mut providers));
+    if providers.is_empty() {
+        return (receiver, None);
+    }
+    let stop = CancellationToken::new();
+    let guard = stop.clone().drop_guard();
+    TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
+        loop {
+            let changed = providers
+                .iter_mut()
+                .map(|provider| Box::pin(provider.changed()));
+            if futures_util::future::select_all(changed).await.0.is_err() {
+                // A provider that is gone leaves its last catalog behind.
+                providers.retain(|provider| provider.has_changed().is_ok());
+                if providers.is_empty() {
+                    return;
+                }
+                continue;
+            }
+            let (before, after) = (sender.borrow().clone(), merged(&mut providers));
+            sender.send_replace(after.clone());
+            for change in differences(&before, &after) {
+                if let Err(error) = changes.announce(&change).await {
+                    tracing::error!("a change could not be announced: {error}");
+                }
+            }
+        }
+    }));
+    (receiver, Some(guard))
+}
+
+fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {
+    let differ = |kind| before.digest(kind) != after.digest(kind);
+    let mut changes = vec![];
+    if differ(ListKind::Tools) {
+        changes.push(Change::Tools);
+    }
+    if differ(ListKind::Prompts) {
+        changes.push(Change::Prompts);
+    }
+    if differ(ListKind::Resources) || differ(ListKind::Templates) {
+        changes.push(Change::Resources);
+    }
+    changes
+}
+
+/// The innermost of the runtime: below every layer.
+#[derive(Clone)]
+struct Core {
+    catalog: watch::Receiver<Arc<Catalog>>,
+    state: Arc<Extensions>,
+    page_size: usize,
+    call_timeout: Option<Duration>,
+}
+
+impl Core {
+    async fn dispatch(&self, Call { op, ctx }: Call) -> Outcome {
+        let catalog = self.catalog.borrow().clone();
+        match op {
+            Op::List { kind, after } => self.page(&catalog, kind, after.as_deref()),
+            Op::CallTool { name, args } => {
+                let Some(tool) = catalog.find_tool(&name) else {
+                    return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
+                };
+                match self.guard(tool.call(self.input(args, ctx))).await {
+                    Ok(output) => Outcome::Tool(output),
+                    Err(error) => failed_tool(error),
+                }
+            }
+            Op::ReadResource { uri } => {
+                let Some((resource, variables)) = catalog.find_resource(&uri) else {
+                    return Outcome::Fault(Fault::NoResource(uri));
+                };
+                let read = resource.read(uri.clone(), variables, self.input(None, ctx));
+                match self.guard(read).await {
+                    Ok(contents) => Outcome::Contents(contents, resource.cache()),
+                    Err(CallError::NotFound(_)) => Outcome::Fault(Fault::NoResource(uri)),
+                    Err(error) => failed(error),
+                }
+            }
+            Op::GetPrompt { name, args } => {
+                let Some(prompt) = catalog.find_prompt(&name) else {
+                    return Outcome::Fault(Fault::Unknown(format!("Unknown prompt: {name}")));
+                };
+                if let Some(missing) = prompt.missing(|name| args.contains_key(name)) {
+                    let why = format!("prompt `{name}` needs the argument `{missing}`");
+                    return Outcome::Fault(Fault::Invalid(why));
+                }
+                let args = json_text(&args);
+                match self.guard(prompt.get(self.input(Some(args), ctx))).await {
+                    Ok(prompt) => Outcome::Prompt(prompt),
+                    Err(error) => failed(error),
+                }
+            }
+            Op::Complete(complete) => self.complete(&catalog, complete).await,
+        }
+    }
+
+    fn input(&self, args: Option<ByteString>, ctx: Ctx) -> Input {
+        Input::new(args, ctx, self.state.clone())
+    }
+
+    fn page(&self, catalog: &Arc<Catalog>, kind: ListKind, after: Option<&str>) -> Outcome {
+        let names = catalog.names(kind);
+        let from = after.map_or(0, |after| names.partition_point(|name| *name <= after));
+        let to = names.len().min(from + self.page_size);
+        let next = (to < names.len()).then(|| names[to - 1].to_owned());
+        Outcome::Page(Listing {
+            catalog: catalog.clone(),
+            kind,
+            from,
+            to,
+            next,
+        })
+    }
+
+    async fn complete(&self, catalog: &Catalog, complete: Complete) -> Outcome {
+        let completers = match &complete.reference {
+            Reference::Prompt { name } => catalog.find_prompt(name).map(|it| it.completers()),
+            Reference::Resource { uri } => catalog.find_template(uri).map(|it| it.completers()),
+        };
+        let Some(completers) = completers else {
+            let why = format!("no such prompt or template: {:?}", complete.reference);
+            return Outcome::Fault(Fault::Unknown(why));
+        };
+        let typed = Typed {
+            value: complete.value,
+            others: complete.context,
+        };
+        match self
+            .guard(completers.complete(&complete.argument, typed))
+            .await
+        {
+            Ok(completion) => Outcome::Completion(completion),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// A panic or too long a time is an error of this call alone.
+    async fn guard<T>(&self, work: impl Future<Output = error::Result<T>>) -> error::Result<T> {
+        let caught = AssertUnwindSafe(work).catch_unwind();
+        let ended = match self.call_timeout {
+            None => caught.await,
+            Some(limit) => tokio::time::timeout(limit, caught).await.map_err(|_| {
+                CallError::new(format!("gave up after {} seconds", limit.as_secs_f32()))
+            })?,
+        };
+        // What a panic says may hold secrets; it is on stderr for whoever runs the server.
+        ended.unwrap_or_else(|_| Err(CallError::new("the handler failed unexpectedly")))
+    }
+}
+
+fn failed_tool(error: CallError) -> Outcome {
+    match error {
+        CallError::Failed(why) => Outcome::Tool(Output::failed(why)),
+        CallError::NotFound(what) => Outcome::Tool(Output::failed(format!("not found: {what}"))),
+        other => failed(other),
+    }
+}
+
+fn failed(error: CallError) -> Outcome {
+    Outcome::Fault(match error {
+        CallError::Paused => return Outcome::Paused,
+        CallError::MissingCapability(required) => Fault::MissingCapability(required),
+        CallError::VisitFirst(visit) => match ask::page(&visit) {
+            Ok(page) => Fault::VisitFirst(page),
+            Err(error) => return failed_tool(error),
+        },
+        CallError::Denied { scope } => Fault::Denied(scope),
+        CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
+        CallError::Failed(why) => Fault::Failed(why),
+    })
+}
+
+/// Checks a value against a schema that is used once.
+pub(crate) fn check_against(
+    schema: &serde_json::Value,
+    value: &serde_json::Value,
+) -> Result<(), String> {
+    validate::Schema::compile(schema)
+        .map_err(|error| error.to_string())?
+        .check(value)
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}

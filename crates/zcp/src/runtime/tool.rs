@@ -1,0 +1,292 @@
+//! A tool: a handler, and what a model is told about it.
+
+use super::{
+    error::{CallError, Result},
+    handler::Handler,
+    input::Input,
+    mirror::{self, Mirrored},
+    output::{IntoOutput, Output},
+    signature::{Signature, is_plain},
+    validate::Schema,
+};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::{fmt, sync::Arc};
+use zcp_wire::mcp::{
+    Extra,
+    lifecycle::Icon,
+    tools::{Execution, Tool as Listed, ToolAnnotations},
+};
+
+type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
+
+/// A tool: a handler, and what a model is told about it.
+///
+/// `#[tool]` makes one of a function. By hand:
+///
+/// ```
+/// use serde_json::json;
+/// use zcp::{Args, Server, Tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add {
+///     a: i64,
+///     b: i64,
+/// }
+///
+/// async fn add(Args(Add { a, b }): Args<Add>) -> i64 {
+///     a + b
+/// }
+///
+/// let tool = Tool::new("add", add).title("Add").description("Add two numbers.").read_only();
+/// # Server::new("demo").tool(tool).build().unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Tool {
+    info: Listed,
+    pub(crate) signature: Signature,
+    run: Run,
+}
+
+impl Tool {
+    /// A tool of an async function.
+    pub fn new<H, T>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<T, Return: IntoOutput>,
+    {
+        let mut signature = Signature::default();
+        H::describe(&mut signature);
+        signature.output::<H::Return>();
+        Self::from_parts(name, signature, move |input| {
+            let handler = handler.clone();
+            Box::pin(async move { handler.call(input).await?.into_output() })
+        })
+    }
+
+    /// A tool of its parts.
+    pub fn from_parts(
+        name: impl Into<String>,
+        mut signature: Signature,
+        run: impl Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync + 'static,
+    ) -> Self {
+        let description = signature.input.remove("description");
+        let info = Listed {
+            name: name.into(),
+            description: description.and_then(|text| text.as_str().map(str::to_owned)),
+            input_schema: object(signature.input.clone()),
+            output_schema: signature.output.clone(),
+            ..Listed::default()
+        };
+        Self {
+            info,
+            signature,
+            run: Arc::new(run),
+        }
+    }
+
+    /// What a model is told.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.info.description = Some(text.into()).filter(|text| !text.is_empty());
+        self
+    }
+
+    /// What a person sees.
+    #[must_use]
+    pub fn title(mut self, text: impl Into<String>) -> Self {
+        self.info.title = Some(text.into());
+        self
+    }
+
+    /// A picture for a person.
+    #[must_use]
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.info.icons.push(icon);
+        self
+    }
+
+    /// JSON Schema of the arguments, instead of the one made of the handler's types. Arguments
+    /// are checked against it before the handler runs.
+    #[must_use]
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.signature.typed = false;
+        self.info.input_schema = match schema {
+            Value::Object(schema) => object(schema),
+            other => other,
+        };
+        self
+    }
+
+    /// JSON Schema of the structured output, instead of the one made of the handler's types.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.signature.typed = false;
+        self.info.output_schema = Some(schema);
+        self
+    }
+
+    /// It changes nothing.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.annotate(|hints| hints.read_only_hint = Some(true))
+    }
+
+    /// Whether it may destroy.
+    #[must_use]
+    pub fn destructive(self, may: bool) -> Self {
+        self.annotate(|hints| hints.destructive_hint = Some(may))
+    }
+
+    /// Twice is the same as once.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.annotate(|hints| hints.idempotent_hint = Some(true))
+    }
+
+    /// Whether it reaches things outside the server.
+    #[must_use]
+    pub fn open_world(self, reaches: bool) -> Self {
+        self.annotate(|hints| hints.open_world_hint = Some(reaches))
+    }
+
+    /// How it may be run.
+    #[must_use]
+    pub fn execution(mut self, execution: Execution) -> Self {
+        self.info.execution = Some(execution);
+        self
+    }
+
+    /// Something else to say about it.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.info
+            .meta
+            .get_or_insert_with(Extra::new)
+            .insert(key.into(), value);
+        self
+    }
+
+    fn annotate(mut self, change: impl FnOnce(&mut ToolAnnotations)) -> Self {
+        change(self.info.annotations.get_or_insert_default());
+        self
+    }
+
+    /// Checks everything about the tool that can be known before it is called.
+    pub(crate) fn ready(self) -> Result<ReadyTool, String> {
+        let Self {
+            info,
+            signature,
+            run,
+        } = self;
+        let name = &info.name;
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
+        if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
+            return Err(format!(
+                "tool `{name}`: a name has 1 to 128 letters, digits, `_`, `-`, `.` or `/`"
+            ));
+        }
+        if info
+            .input_schema
+            .get("type")
+            .is_none_or(|kind| kind != "object")
+        {
+            return Err(format!(
+                "tool `{name}`: the input schema's `type` must be `object`"
+            ));
+        }
+        let check = |side: &str, schema: &Value| {
+            if signature.typed && is_plain(schema) {
+                return Ok(None);
+            }
+            let schema = Schema::compile(schema);
+            schema
+                .map(Some)
+                .map_err(|error| format!("tool `{name}`: {side} schema: {error}"))
+        };
+        let check_input = check("input", &info.input_schema)?;
+        let check_output = match &info.output_schema {
+            Some(schema) => check("output", schema)?,
+            None => None,
+        };
+        let mirrored =
+            mirror::find(&info.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
+        Ok(ReadyTool {
+            info,
+            check_input,
+            check_output,
+            mirrored,
+            run,
+        })
+    }
+}
+
+/// A tool that was checked and can be called.
+pub struct ReadyTool {
+    pub(crate) info: Listed,
+    /// Absent when reading the arguments into the handler's types checks as much.
+    check_input: Option<Schema>,
+    check_output: Option<Schema>,
+    pub(crate) mirrored: Vec<Mirrored>,
+    run: Run,
+}
+
+impl ReadyTool {
+    pub(crate) async fn call(&self, input: Input) -> Result<Output> {
+        if let Some(schema) = &self.check_input {
+            let args: Value = serde_json::from_str(input.args_json())
+                .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
+            schema
+                .check(&args)
+                .map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
+        }
+        let output = (self.run)(input).await?;
+        if !output.is_error {
+            self.check_output(&output)?;
+        }
+        Ok(output)
+    }
+
+    fn check_output(&self, output: &Output) -> Result<()> {
+        if self.info.output_schema.is_some() && output.structured.is_none() {
+            return Err(CallError::new(
+                "the tool has an output schema, but gave no structured output",
+            ));
+        }
+        let (Some(schema), Some(structured)) = (&self.check_output, &output.structured) else {
+            return Ok(());
+        };
+        schema.check(structured).map_err(|why| {
+            CallError::new(format!(
+                "the tool's output does not match its schema: {why}"
+            ))
+        })
+    }
+}
+
+fn object(schema: Map<String, Value>) -> Value {
+    let mut members = Map::new();
+    if let Some(dialect) = schema.get("$schema") {
+        members.insert("$schema".into(), dialect.clone());
+    }
+    members.insert("type".into(), json!("object"));
+    for (key, value) in schema {
+        members.entry(key).or_insert(value);
+    }
+    Value::Object(members)
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadyTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadyTool")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,292 @@
+//! The builder: what a server offers, and where.
+
+use crate::{
+    runtime::{
+        Parts, Runtime, Service, Settings,
+        call::{Call, Fault, Outcome},
+        catalog::{Catalog, Provider},
+        prompt::Prompt,
+        resource::Resource,
+        tool::Tool,
+    },
+    seal::KeyRing,
+    store::{Memory, Store},
+    transport::Transport,
+};
+use http::Extensions;
+use serde_json::Value;
+use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
+use zcp_wire::mcp::{
+    Cache, CacheScope,
+    lifecycle::{Icon, Implementation},
+};
+
+/// A server in the making. [`build`](Self::build) finds every mistake.
+///
+/// ```no_run
+/// use zcp::{Server, Stdio, tool};
+///
+/// /// Add two numbers.
+/// #[tool]
+/// async fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), zcp::Error> {
+///     Server::new("demo").tool(add).serve(Stdio).await
+/// }
+/// ```
+#[must_use = "a server does nothing until it is served"]
+pub struct Server {
+    parts: Parts,
+}
+
+impl Server {
+    /// A server of a name, which clients show and programs tell servers apart by.
+    pub fn new(name: impl Into<String>) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let info = Implementation {
+            name: name.into(),
+            version,
+            ..Implementation::default()
+        };
+        Self {
+            parts: Parts {
+                info,
+                instructions: None,
+                settings: Settings::default(),
+                own: Catalog::default(),
+                providers: vec![],
+                state: Extensions::new(),
+                store: Arc::new(Memory::default()),
+                keys: KeyRing::generate(),
+                layers: vec![],
+            },
+        }
+    }
+
+    /// The server's own version, instead of this library's.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.parts.info.version = version.into();
+        self
+    }
+
+    /// What a person sees.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.parts.info.title = Some(title.into());
+        self
+    }
+
+    /// What it is for, in a sentence.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.parts.info.description = Some(text.into());
+        self
+    }
+
+    /// Where to read more.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.parts.info.website_url = Some(url.into());
+        self
+    }
+
+    /// A picture for a person.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.parts.info.icons.push(icon);
+        self
+    }
+
+    /// How to use the server, for the model.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.parts.instructions = Some(text.into());
+        self
+    }
+
+    /// Offers a tool.
+    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+        self.parts.own = self.parts.own.tool(tool);
+        self
+    }
+
+    /// Offers a resource, or with `{variables}` in its URI a family of them.
+    pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
+        self.parts.own = self.parts.own.resource(resource);
+        self
+    }
+
+    /// Offers a prompt.
+    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+        self.parts.own = self.parts.own.prompt(prompt);
+        self
+    }
+
+    /// Offers what a provider has now, and what it will have later.
+    pub fn provide(mut self, provider: impl Provider) -> Self {
+        self.parts.providers.push(Box::new(provider));
+        self
+    }
+
+    /// Something every handler may take a clone of, as `State<T>`.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.parts.state.insert(state);
+        self
+    }
+
+    /// Where sessions, replay and used nonces are kept. Memory unless said otherwise.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.parts.store = Arc::new(store);
+        self
+    }
+
+    /// Like [`store`](Self::store), with one that others use too.
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.parts.store = store;
+        self
+    }
+
+    /// What states, cursors and handles are sealed with. Replicas must share it; a random one is
+    /// made otherwise.
+    pub fn keys(mut self, keys: KeyRing) -> Self {
+        self.parts.keys = keys;
+        self
+    }
+
+    /// Wraps every call in a tower layer. Last added, first run.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<Service> + Send + 'static,
+        L::Service: tower::Service<Call, Response = Outcome> + Clone + Send + Sync + 'static,
+        <L::Service as tower::Service<Call>>::Error: fmt::Display,
+        <L::Service as tower::Service<Call>>::Future: Send,
+    {
+        let wrap = move |inner| {
+            let layered = layer.layer(inner);
+            BoxCloneSyncService::new(tower::service_fn(move |call| {
+                let layered = layered.clone();
+                async move {
+                    let refused = |why| Outcome::Fault(Fault::Busy(format!("{why}")));
+                    Ok::<_, Infallible>(layered.oneshot(call).await.unwrap_or_else(refused))
+                }
+            }))
+        };
+        self.parts.layers.push(Box::new(wrap));
+        self
+    }
+
+    /// Items on a page of a list; 1000 unless said otherwise.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.parts.settings.page_size = items.max(1);
+        self
+    }
+
+    /// How long clients may keep lists, and whether others may be shown them. Not at all unless
+    /// said otherwise. A list that depends on who asks must stay private.
+    pub fn cache_lists(mut self, lifetime: Duration, scope: CacheScope) -> Self {
+        let ttl_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+        self.parts.settings.list_cache = Cache {
+            ttl_ms,
+            cache_scope: scope,
+        };
+        self
+    }
+
+    /// Ends calls that take longer.
+    pub fn call_timeout(mut self, limit: Duration) -> Self {
+        self.parts.settings.call_timeout = Some(limit);
+        self
+    }
+
+    /// How long a user may take to answer a stateless client's question: 15 minutes unless said
+    /// otherwise.
+    pub fn answer_time(mut self, limit: Duration) -> Self {
+        self.parts.settings.answer_time = limit;
+        self
+    }
+
+    /// Accepts each sealed request state once, so that no answered question can be replayed.
+    pub fn single_use_answers(mut self) -> Self {
+        self.parts.settings.single_use = true;
+        self
+    }
+
+    /// Speaks only revisions without a handshake: since 2026-07-28.
+    pub fn stateless_only(mut self) -> Self {
+        self.parts.settings.handshake = false;
+        self
+    }
+
+    /// A capability outside the core protocol, declared as it is given.
+    pub fn extension(mut self, id: impl Into<String>, settings: Value) -> Self {
+        self.parts.settings.extensions.insert(id.into(), settings);
+        self
+    }
+
+    /// Checks everything that can be known before the first call.
+    pub fn build(self) -> Result<Runtime, Error> {
+        let mut all = self.parts.own.clone();
+        for provider in &self.parts.providers {
+            all.merge(&provider.catalog().borrow());
+        }
+        let mistakes = all.mistakes(&self.parts.state);
+        if !mistakes.is_empty() {
+            return Err(Error::Mistakes(mistakes));
+        }
+        Ok(Runtime::new(self.parts))
+    }
+
+    /// Builds the server and serves it: on one wire, or on a tuple of them.
+    pub async fn serve(self, transport: impl Transport) -> Result<(), Error> {
+        self.serve_until(transport, CancellationToken::new()).await
+    }
+
+    /// Like [`serve`](Self::serve), until told to stop; what is under way is finished first.
+    pub async fn serve_until(
+        self,
+        transport: impl Transport,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        Ok(transport.serve(self.build()?, stop).await?)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("info", &self.parts.info)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server could not be built or served.
+pub enum Error {
+    /// What is wrong with it, all at once.
+    Mistakes(Vec<String>),
+    /// A wire failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mistakes(mistakes) => f.write_str(&mistakes.join("\n")),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+// What `main` prints when it returns an error: words, not a struct.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,98 @@
+//! Where anything that outlives a request is kept: bytes by key, and logs by key.
+
+mod expiring;
+pub mod memory;
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
+
+pub use memory::Memory;
+
+/// Six verbs. Sessions, tasks, replay and tokens are each one file above this, with a key prefix
+/// of their own.
+pub trait Store: Send + Sync + 'static {
+    /// The value of a key, if it has one that has not expired.
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<Option<Entry>>>;
+
+    /// Writes a value, and gives false when `condition` did not hold and nothing was written.
+    /// Without a `ttl` the value stays until it is removed.
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        condition: If,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'a, StoreResult<bool>>;
+
+    /// Forgets a key: its value, and the log of that name.
+    fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<()>>;
+
+    /// Adds to the end of a log, keeping its last `keep`, and gives the position of what was added.
+    /// Positions start at 1 and only grow. The whole log expires `ttl` after its last append;
+    /// without one it stays until it is removed.
+    fn append<'a>(
+        &'a self,
+        log: &'a str,
+        value: Bytes,
+        keep: usize,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'a, StoreResult<u64>>;
+
+    /// What a log holds after a position, oldest first; 0 asks for all of it.
+    /// [`StoreError::Gone`] when something after that position has been dropped, or when the log
+    /// never gave that position. An absent log is empty.
+    fn after<'a>(
+        &'a self,
+        log: &'a str,
+        position: u64,
+    ) -> BoxFuture<'a, StoreResult<Vec<(u64, Bytes)>>>;
+
+    /// Wakes when a log grew after this call, in this process or another. Several appends may be
+    /// one wake, so read with [`Store::after`] until nothing is left.
+    fn watch(&self, log: &str) -> BoxStream<'static, ()>;
+}
+
+/// What a store's verb gives.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// A value and the version it was read at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The bytes that were put.
+    pub value: Bytes,
+    /// Changes with every write and never comes back, not even after a removal.
+    pub version: u64,
+}
+
+/// When a write may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum If {
+    /// Whatever is there.
+    Always,
+    /// Only if the key has no value.
+    Absent,
+    /// Only if the value is still the one read at this version.
+    Version(u64),
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreError {
+    /// The log no longer holds what came after the position.
+    Gone,
+    /// The store could not be reached, or could not answer.
+    Unavailable(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the log no longer holds this position"),
+            Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,143 @@
+//! One conversation over a wire that carries whole messages both ways.
+
+use crate::protocol::mcp::Mcp;
+use bytes::Bytes;
+use bytestring::ByteString;
+use futures_util::{FutureExt, StreamExt, stream::SelectAll};
+use http::Extensions;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::TaskTracker;
+use zcp_wire::{Frame, Frames, Id, Malformed, Message, Peer, Response, RpcError};
+
+/// Calls one conversation may have under way.
+const CALLS: usize = 1024;
+/// Messages that may wait to be written before the reader stops reading.
+pub(crate) const OUTBOX: usize = 256;
+
+/// One conversation: messages in, texts out into its outbox.
+pub(crate) struct Conversation {
+    mcp: Mcp,
+    extensions: Extensions,
+    outbox: mpsc::Sender<ByteString>,
+    calls: Arc<Semaphore>,
+    /// The calls that were not answered at once.
+    pub(crate) tracker: TaskTracker,
+}
+
+impl Conversation {
+    pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: mpsc::Sender<ByteString>) -> Self {
+        let calls = Arc::new(Semaphore::new(CALLS));
+        Self {
+            mcp,
+            extensions,
+            outbox,
+            calls,
+            tracker: TaskTracker::new(),
+        }
+    }
+
+    /// Takes one message. What it does to the conversation is done when this returns.
+    pub(crate) async fn receive(&self, bytes: Bytes) {
+        match Message::parse(bytes) {
+            Ok(Message::One(frame)) => {
+                let id = match &frame {
+                    Frame::Request(request) => Some(request.id.clone()),
+                    _ => None,
+                };
+                self.drive(id, self.mcp.send(frame, self.extensions.clone()))
+                    .await;
+            }
+            Ok(Message::Batch(frames)) if self.mcp.has_batches() => self.batch(frames),
+            Ok(Message::Batch(_)) => {
+                let why = "this revision has no batches: send one message at a time";
+                self.refuse(RpcError::invalid_request(why)).await;
+            }
+            Err(malformed) => self.say(Frame::from(malformed).to_text()).await,
+        }
+    }
+
+    /// Answers what could not be read.
+    pub(crate) async fn refuse(&self, error: RpcError) {
+        self.say(Frame::from(Malformed::from(error)).to_text())
+            .await;
+    }
+
+    async fn say(&self, text: ByteString) {
+        // A closed outbox is a peer that is gone: whoever reads will notice.
+        let _ = self.outbox.send(text).await;
+    }
+
+    async fn drive(&self, id: Option<Id>, mut frames: Frames) {
+        // Most calls are answered at once, and need no task.
+        loop {
+            match frames.next().now_or_never() {
+                Some(Some(frame)) => self.say(frame.to_text()).await,
+                Some(None) => return,
+                None => break,
+            }
+        }
+        let Ok(permit) = self.calls.clone().try_acquire_owned() else {
+            let why = format!("more than {CALLS} calls are under way: wait for some to end");
+            let malformed = Malformed {
+                id,
+                error: RpcError::internal(why),
+            };
+            return self.say(Frame::from(malformed).to_text()).await;
+        };
+        let outbox = self.outbox.clone();
+        self.tracker.spawn(async move {
+            let _permit = permit;
+            while let Some(frame) = frames.next().await {
+                if outbox.send(frame.to_text()).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Runs all of a batch at once; its responses leave together.
+    fn batch(&self, frames: Vec<Result<Frame, Malformed>>) {
+        let mut all = run_batch(&self.mcp, frames, &self.extensions);
+        let outbox = self.outbox.clone();
+        self.tracker.spawn(async move {
+            let mut responses = vec![];
+            while let Some(frame) = all.next().await {
+                match frame {
+                    Frame::Response(_) => responses.push(frame),
+                    other => drop(outbox.send(other.to_text()).await),
+                }
+            }
+            if !responses.is_empty() {
+                let _ = outbox.send(batch_text(&responses)).await;
+            }
+        });
+    }
+}
+
+/// The frames of every message of a batch.
+pub(crate) fn run_batch(
+    mcp: &Mcp,
+    frames: Vec<Result<Frame, Malformed>>,
+    extensions: &Extensions,
+) -> SelectAll<Frames> {
+    let run = |frame| match frame {
+        Err(malformed) => Frames::One(Frame::from(malformed)),
+        Ok(Frame::Request(request)) if mcp.opens(&request) => {
+            let error = RpcError::invalid_request("a batch cannot open a conversation");
+            Frames::One(Frame::Response(Response {
+                id: Some(request.id),
+                result: Err(error),
+            }))
+        }
+        Ok(frame) => mcp.send(frame, extensions.clone()),
+    };
+    frames.into_iter().map(run).collect()
+}
+
+/// Responses as one array.
+pub(crate) fn batch_text(responses: &[Frame]) -> ByteString {
+    let texts: Vec<ByteString> = responses.iter().map(Frame::to_text).collect();
+    let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+    format!("[{}]", texts.join(",")).into()
+}

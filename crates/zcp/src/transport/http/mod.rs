@@ -1,0 +1,263 @@
+//! HTTP: every wire a web server can carry, on one port.
+
+mod accept;
+mod event_stream;
+mod exchange;
+mod guard;
+mod pages;
+mod replay;
+mod resume;
+mod sessions;
+mod sse2024;
+mod status;
+
+use super::{Transport, ws};
+use crate::{protocol::mcp::Mcp, runtime::Runtime};
+use ::http::HeaderName;
+use axum::{
+    Router,
+    extract::Request,
+    middleware,
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use guard::Guard;
+use sessions::Sessions;
+use std::{
+    convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
+};
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Streamable HTTP on `/mcp`, WebSocket on `/ws`, HTTP+SSE of 2024-11-05 on `/sse`, and pages for
+/// those who operate the server: `/healthz`, `/readyz`, `/metadata`, `/metrics`.
+///
+/// ```no_run
+/// # async fn serve() -> Result<(), zcp::Error> {
+/// use zcp::{Http, Server};
+///
+/// Server::new("demo").serve(Http::new(([127, 0, 0, 1], 8787))).await
+/// # }
+/// ```
+pub struct Http {
+    place: Place,
+    guard: Guard,
+    limits: Limits,
+    session_header: HeaderName,
+    wrap: Box<dyn FnOnce(Router) -> Router + Send>,
+}
+
+enum Place {
+    Tcp(SocketAddr),
+    Listener(TcpListener),
+    Unix(PathBuf),
+}
+
+/// How much and how long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) body: usize,
+    pub(crate) headers: usize,
+    pub(crate) read: Duration,
+    pub(crate) keep_alive: Duration,
+    pub(crate) connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 4 * 1024 * 1024,
+            headers: 64 * 1024,
+            read: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            connections: 16 * 1024,
+        }
+    }
+}
+
+/// What every route shares.
+pub(crate) struct Shared {
+    pub(crate) runtime: Runtime,
+    pub(crate) stateless: Mcp,
+    pub(crate) sessions: Sessions,
+    pub(crate) limits: Limits,
+    pub(crate) session_header: HeaderName,
+    /// The server is going: what would never end by itself ends now.
+    pub(crate) closing: CancellationToken,
+    pub(crate) tracker: TaskTracker,
+}
+
+impl Http {
+    /// On an address. On a loopback address only this machine's own pages and programs may use
+    /// it, until [`allow_host`](Self::allow_host) and [`allow_origin`](Self::allow_origin) say
+    /// otherwise.
+    pub fn new(address: impl Into<SocketAddr>) -> Self {
+        let address = address.into();
+        Self::at(Place::Tcp(address), Guard::for_address(address))
+    }
+
+    /// On a listener that is bound already.
+    pub fn on(listener: TcpListener) -> io::Result<Self> {
+        let guard = Guard::for_address(listener.local_addr()?);
+        Ok(Self::at(Place::Listener(listener), guard))
+    }
+
+    /// On a Unix socket, which is made for the server and removed with it.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::at(Place::Unix(path.into()), Guard::for_socket())
+    }
+
+    fn at(place: Place, guard: Guard) -> Self {
+        let session_header = HeaderName::from_static("x-zcp-session");
+        Self {
+            place,
+            guard,
+            limits: Limits::default(),
+            session_header,
+            wrap: Box::new(|router| router),
+        }
+    }
+
+    /// Also answers requests for this host, such as `mcp.example.com`.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.guard.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Also answers pages of this origin, such as `https://app.example.com`.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.guard.origins.push(origin.into().to_ascii_lowercase());
+        self
+    }
+
+    /// The largest body: 4 MiB unless said otherwise.
+    #[must_use]
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.limits.body = bytes;
+        self
+    }
+
+    /// How long a client may take to send a request: 30 seconds unless said otherwise.
+    #[must_use]
+    pub fn read_timeout(mut self, limit: Duration) -> Self {
+        self.limits.read = limit;
+        self
+    }
+
+    /// How long a stream may be quiet before it says that it is still there: 15 seconds unless
+    /// said otherwise.
+    #[must_use]
+    pub fn keep_alive(mut self, every: Duration) -> Self {
+        self.limits.keep_alive = every;
+        self
+    }
+
+    /// A second name for the session header, beside `Mcp-Session-Id`: `x-zcp-session` unless said
+    /// otherwise.
+    #[must_use]
+    pub fn session_header(mut self, name: HeaderName) -> Self {
+        self.session_header = name;
+        self
+    }
+
+    /// Adds a layer around every route: authentication, CORS, tracing. Last added, first run. A
+    /// layer that inserts a [`Principal`](crate::Principal) into the request's extensions says
+    /// who calls.
+    #[must_use]
+    pub fn layer<L>(self, layer: L) -> Self
+    where
+        L: tower::Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
+        L::Service: tower::Service<
+                Request,
+                Response: IntoResponse + 'static,
+                Error: Into<Infallible> + 'static,
+                Future: Send + 'static,
+            > + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self {
+            wrap: Box::new(move |router| (self.wrap)(router).layer(layer)),
+            ..self
+        }
+    }
+
+    /// The routes, to be part of an axum program. `closing` ends the streams that would never end
+    /// by themselves.
+    pub fn into_router(self, runtime: Runtime, closing: CancellationToken) -> Router {
+        self.router(runtime, closing, TaskTracker::new())
+    }
+
+    fn router(self, runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Router {
+        let shared = Arc::new(Shared {
+            stateless: Mcp::stateless(runtime.clone(), closing.clone()),
+            sessions: Sessions::new(runtime.clone(), closing.clone(), tracker.clone()),
+            limits: self.limits,
+            session_header: self.session_header,
+            runtime,
+            closing,
+            tracker,
+        });
+        let router = Router::new()
+            .route("/mcp", any(exchange::exchange))
+            .route("/ws", get(ws::upgrade))
+            .route("/sse", get(sse2024::open))
+            .route("/messages", post(sse2024::post))
+            .route("/healthz", get(pages::health))
+            .route("/readyz", get(pages::ready))
+            .route("/metadata", get(pages::metadata))
+            .route("/metrics", get(pages::metrics))
+            .with_state(shared);
+        let guard = Arc::new(self.guard);
+        (self.wrap)(router).layer(middleware::from_fn(
+            move |request: Request, next: middleware::Next| {
+                let refusal = guard.refuse(request.headers());
+                async move {
+                    match refusal {
+                        Some(refusal) => refusal,
+                        None => next.run(request).await,
+                    }
+                }
+            },
+        ))
+    }
+}
+
+impl Transport for Http {
+    async fn serve(mut self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
+        let place = std::mem::replace(&mut self.place, Place::Unix(PathBuf::new()));
+        let limits = self.limits;
+        let (closing, tracker) = (stop.clone(), TaskTracker::new());
+        let connections = runtime.metrics.connections.clone();
+        let router = self.router(runtime, closing, tracker.clone());
+        let serving = accept::Serving {
+            router,
+            limits,
+            stop,
+            tracker,
+            connections,
+        };
+        match place {
+            Place::Tcp(address) => serving.tcp(TcpListener::bind(address).await?).await,
+            Place::Listener(listener) => serving.tcp(listener).await,
+            Place::Unix(path) => serving.unix(&path).await,
+        }
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An error of the wire itself, in words.
+fn refusal(status: ::http::StatusCode, why: &str) -> Response {
+    let error = zcp_wire::RpcError::invalid_request(why);
+    status::error(status, None, error)
+}

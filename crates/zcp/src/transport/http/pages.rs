@@ -1,0 +1,62 @@
+//! Pages for those who operate the server.
+
+use super::{
+    Shared,
+    status::{json, with_type},
+};
+use crate::runtime::call::ListKind;
+use ::http::StatusCode;
+use axum::{body::Body, extract::State, response::Response};
+use serde_json::json;
+use std::sync::Arc;
+use zcp_wire::{Revision, frame::json_text};
+
+/// The process is alive.
+pub(super) async fn health() -> Response {
+    with_type(StatusCode::OK, "text/plain", Body::from("ok\n"))
+}
+
+/// The server takes requests; not when it is about to go.
+pub(super) async fn ready(State(http): State<Arc<Shared>>) -> Response {
+    match http.closing.is_cancelled() {
+        false => with_type(StatusCode::OK, "text/plain", Body::from("ready\n")),
+        true => with_type(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "text/plain",
+            Body::from("closing\n"),
+        ),
+    }
+}
+
+/// Who this is, what it speaks, and digests of what it offers.
+pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
+    let catalog = http.runtime.catalog();
+    let digests = [
+        ("tools", ListKind::Tools),
+        ("prompts", ListKind::Prompts),
+        ("resources", ListKind::Resources),
+        ("resourceTemplates", ListKind::Templates),
+    ];
+    let digests: serde_json::Map<_, _> = digests
+        .iter()
+        .map(|(name, kind)| ((*name).to_owned(), catalog.digest(*kind).into()))
+        .collect();
+    let page = json!({
+        "serverInfo": http.runtime.info,
+        "instructions": http.runtime.instructions,
+        "protocolVersions": Revision::ALL.map(Revision::as_str),
+        "endpoints": { "mcp": "/mcp", "websocket": "/ws", "sse": "/sse" },
+        "digests": digests,
+    });
+    json(StatusCode::OK, json_text(&page))
+}
+
+/// Numbers, for Prometheus.
+pub(super) async fn metrics(State(http): State<Arc<Shared>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    with_type(
+        StatusCode::OK,
+        kind,
+        Body::from(http.runtime.metrics.encode()),
+    )
+}

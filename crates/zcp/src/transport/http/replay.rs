@@ -1,0 +1,148 @@
+//! What a session's streams said, for a client that lost some of it.
+
+use crate::{
+    protocol::mcp::session::IDLE,
+    store::{Store, StoreResult},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::BoxStream};
+use std::{collections::VecDeque, sync::Arc};
+use zcp_wire::Frame;
+
+/// Frames of all its streams that are kept for one session.
+const KEEP: usize = 1024;
+
+/// One log a session: every entry says which stream it belongs to.
+pub(crate) struct Replay {
+    store: Arc<dyn Store>,
+    log: String,
+}
+
+/// Where a stream is to go on: `3_17` is stream 3 after position 17.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EventId {
+    pub(super) stream: u64,
+    pub(super) position: u64,
+}
+
+impl EventId {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (stream, position) = text.trim().split_once('_')?;
+        Some(Self {
+            stream: stream.parse().ok()?,
+            position: position.parse().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for EventId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}_{}", self.stream, self.position)
+    }
+}
+
+impl Replay {
+    pub(super) fn new(store: Arc<dyn Store>, session: &str) -> Self {
+        Self {
+            store,
+            log: format!("replay/{session}"),
+        }
+    }
+
+    /// Notes a frame before it is sent; gives the event id it is sent with.
+    pub(super) async fn append(&self, stream: u64, frame: &Frame) -> StoreResult<EventId> {
+        let last = matches!(frame, Frame::Response(_));
+        self.note(stream, if last { ANSWERED } else { SAID }, &frame.to_text())
+            .await
+    }
+
+    /// An event id before the first frame, so that there is always somewhere to go on.
+    pub(super) async fn prime(&self, stream: u64) -> StoreResult<EventId> {
+        self.note(stream, PRIMED, "").await
+    }
+
+    async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
+        let entry = Bytes::from(format!("{stream} {mark}{text}"));
+        let position = self
+            .store
+            .append(&self.log, entry, KEEP, Some(IDLE))
+            .await?;
+        Ok(EventId { stream, position })
+    }
+
+    pub(super) async fn remove(&self) -> StoreResult<()> {
+        self.store.remove(&self.log).await
+    }
+
+    /// A stream after an event: what is held, and what is added, up to its response.
+    pub(super) async fn follow(&self, after: EventId) -> StoreResult<Follow> {
+        // Watched before it is read, so that nothing falls between.
+        let grown = self.store.watch(&self.log);
+        let mut follow = Follow {
+            store: self.store.clone(),
+            log: self.log.clone(),
+            grown,
+            at: after,
+            texts: VecDeque::new(),
+            ended: false,
+        };
+        follow.read().await?;
+        Ok(follow)
+    }
+}
+
+/// A stream being followed.
+pub(super) struct Follow {
+    store: Arc<dyn Store>,
+    log: String,
+    grown: BoxStream<'static, ()>,
+    at: EventId,
+    texts: VecDeque<(EventId, String)>,
+    /// The response was read, so nothing will follow.
+    pub(super) ended: bool,
+}
+
+impl Follow {
+    /// The next text and its event id; none after the response.
+    pub(super) async fn next(&mut self) -> Option<(EventId, String)> {
+        loop {
+            if let Some(text) = self.texts.pop_front() {
+                return Some(text);
+            }
+            if self.ended {
+                return None;
+            }
+            self.grown.next().await?;
+            self.read().await.ok()?;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    async fn read(&mut self) -> StoreResult<()> {
+        for (position, entry) in self.store.after(&self.log, self.at.position).await? {
+            self.at.position = position;
+            let Some((stream, mark, text)) = parse(&entry) else {
+                continue;
+            };
+            if stream == self.at.stream && mark != PRIMED {
+                self.texts.push_back((self.at, text.to_owned()));
+                self.ended |= mark == ANSWERED;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An entry is its stream, a mark, and the text.
+fn parse(entry: &Bytes) -> Option<(u64, char, &str)> {
+    let (stream, marked) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
+    let mark = marked.chars().next()?;
+    Some((stream.parse().ok()?, mark, marked.get(1..)?))
+}
+
+const PRIMED: char = '.';
+const SAID: char = '-';
+const ANSWERED: char = '=';

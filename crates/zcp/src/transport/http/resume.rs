@@ -1,0 +1,215 @@
+//! Streams a client can lose and find again.
+
+use super::{
+    Shared, event_stream, refusal,
+    replay::{EventId, Follow},
+    sessions::Live,
+    status,
+};
+use crate::{runtime::metrics::Counted, transport::Release};
+use ::http::StatusCode;
+use axum::response::Response;
+use futures_util::{Stream, StreamExt, stream};
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+use zcp_wire::{Frame, Frames, sse};
+
+/// The stream of what a session is told beside its calls.
+const EVENTS: u64 = 0;
+
+/// A call's frames on their way to a connection. When the connection goes, the call stays.
+pub(super) struct Resumable {
+    live: Arc<Live>,
+    stream: u64,
+    frames: Option<Frames>,
+    release: Option<Release>,
+    /// The client fetches the rest on another connection.
+    taken: CancellationToken,
+}
+
+impl Resumable {
+    pub(super) fn new(live: Arc<Live>, frames: Frames, release: Option<Release>) -> Self {
+        let stream = live.new_stream();
+        let taken = live.attach(stream);
+        Self {
+            live,
+            stream,
+            frames: Some(frames),
+            release,
+            taken,
+        }
+    }
+
+    /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
+    pub(super) async fn respond(mut self, keep_alive: Duration) -> Response {
+        let first = match tokio::time::timeout(keep_alive, self.next()).await {
+            Ok(Next::Frame(Frame::Response(answer))) => return status::answered(answer),
+            Ok(Next::End) => return status::accepted(),
+            Ok(other) => Some(other),
+            Err(_) => None,
+        };
+        let primed = match self.release.is_some() {
+            true => self.live.replay.prime(self.stream).await.ok(),
+            false => None,
+        };
+        let primer = primed.map(|id| event_stream::message(Some(&id.to_string()), b""));
+        let rest = stream::unfold((self, first), |(mut call, first)| async move {
+            let next = match first {
+                Some(first) => first,
+                None => call.next().await,
+            };
+            let event = match next {
+                Next::Frame(frame) => {
+                    let id = call.live.replay.append(call.stream, &frame).await.ok();
+                    event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame)
+                }
+                Next::Release(retry) => {
+                    // The call goes on without this connection.
+                    let frames = call.frames.take();
+                    frames
+                        .into_iter()
+                        .for_each(|frames| call.live.adopt(call.stream, frames));
+                    let mut wait = vec![];
+                    sse::write_retry(&mut wait, retry);
+                    wait.push(b'\n');
+                    wait
+                }
+                Next::End => return None,
+            };
+            Some((event, (call, None)))
+        });
+        event_stream::respond(stream::iter(primer).chain(rest), keep_alive)
+    }
+
+    async fn next(&mut self) -> Next {
+        let Some(frames) = &mut self.frames else {
+            return Next::End;
+        };
+        let released = async {
+            match &self.release {
+                Some(release) => release.wished().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            frame = frames.next() => match frame {
+                Some(frame) => {
+                    if let Frame::Response(_) = frame {
+                        self.frames = None;
+                        self.live.detach(self.stream);
+                    }
+                    Next::Frame(frame)
+                }
+                None => {
+                    self.frames = None;
+                    self.live.detach(self.stream);
+                    Next::End
+                }
+            },
+            retry = released => Next::Release(retry),
+            () = self.taken.cancelled() => Next::End,
+        }
+    }
+}
+
+enum Next {
+    Frame(Frame),
+    Release(Duration),
+    End,
+}
+
+impl Drop for Resumable {
+    fn drop(&mut self) {
+        if let Some(frames) = self.frames.take() {
+            self.live.adopt(self.stream, frames);
+        }
+    }
+}
+
+/// The answer to GET: a new stream of events, or one that goes on after the last event seen.
+pub(super) async fn stream(
+    http: &Shared,
+    live: Arc<Live>,
+    last: Option<&str>,
+) -> Result<Response, Response> {
+    let unknown = || {
+        let why = "`Last-Event-ID` is not held here any more: fetch again what may have changed";
+        refusal(StatusCode::BAD_REQUEST, why)
+    };
+    let last = match last {
+        None => None,
+        Some(text) => Some(EventId::parse(text).ok_or_else(unknown)?),
+    };
+    let counted = Counted::new(&http.runtime.metrics.streams);
+    let closing = http.closing.clone();
+    let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
+        Some(id) if id.stream != EVENTS => {
+            let follow = live.replay.follow(id).await.map_err(|_| unknown())?;
+            Box::pin(rest_of_call(&live, id, follow))
+        }
+        _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
+    };
+    let events = events
+        .take_until(closing.cancelled_owned())
+        .inspect(move |_| {
+            let _ = &counted;
+        });
+    Ok(event_stream::respond(events, http.limits.keep_alive))
+}
+
+fn rest_of_call(
+    live: &Live,
+    id: EventId,
+    follow: Follow,
+) -> impl Stream<Item = Vec<u8>> + Send + use<> {
+    // Whoever else was given this stream has lost it now.
+    let taken = live.is_under_way(id.stream).then(|| live.attach(id.stream));
+    let over = taken.is_none() && !follow.ended && follow.is_empty();
+    let texts = stream::unfold(follow, move |mut follow| async move {
+        if over {
+            return None;
+        }
+        let (id, text) = follow.next().await?;
+        Some((
+            event_stream::message(Some(&id.to_string()), text.as_bytes()),
+            follow,
+        ))
+    });
+    texts.take_until(async move {
+        match taken {
+            Some(taken) => taken.cancelled_owned().await,
+            None => std::future::pending().await,
+        }
+    })
+}
+
+/// What changes, from now on or after a position.
+async fn events(
+    http: &Shared,
+    live: Arc<Live>,
+    after: Option<u64>,
+) -> impl Stream<Item = Vec<u8>> + Send + use<> {
+    let taken = live.attach(EVENTS);
+    let position = match after {
+        Some(position) => position,
+        None => http.runtime.changes.position().await,
+    };
+    let id = |position| {
+        EventId {
+            stream: EVENTS,
+            position,
+        }
+        .to_string()
+    };
+    let primer = match live.mcp.has_polling() && after.is_none() {
+        true => event_stream::message(Some(&id(position)), b""),
+        // Some clients wait for the first byte.
+        false => b": open\n\n".to_vec(),
+    };
+    let told = live.mcp.events_after(Some(position));
+    let told = told.map(move |(position, frame)| event_stream::event(Some(&id(position)), &frame));
+    stream::iter([primer])
+        .chain(told)
+        .take_until(taken.cancelled_owned())
+}

@@ -1,0 +1,222 @@
+//! Sessions of the handshake era: which there are, and what each has under way here.
+
+use super::replay::Replay;
+use crate::{
+    auth::Principal,
+    protocol::mcp::{Mcp, session::Session},
+    runtime::{Runtime, metrics::Counted},
+    store::StoreResult,
+};
+use futures_util::StreamExt;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use zcp_wire::{Frame, Frames};
+
+/// How long a session that does nothing stays in memory; its record stays in the store.
+const AT_HAND: Duration = Duration::from_secs(5 * 60);
+/// How often the ones that do nothing are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+/// How often a used session's time in the store is renewed.
+const RENEW: Duration = Duration::from_secs(60 * 60);
+
+/// The sessions that have something under way here.
+pub(crate) struct Sessions {
+    runtime: Runtime,
+    closing: CancellationToken,
+    tracker: TaskTracker,
+    // A std mutex: never held across an await.
+    live: Mutex<Table>,
+}
+
+struct Table {
+    by_id: HashMap<String, Arc<Live>>,
+    swept: Instant,
+}
+
+/// A session, and what it has under way here.
+pub(crate) struct Live {
+    pub(crate) id: String,
+    pub(crate) mcp: Mcp,
+    pub(crate) replay: Replay,
+    session: Arc<Session>,
+    tracker: TaskTracker,
+    next_stream: AtomicU64,
+    /// Streams under way, each with the token that takes it away from its connection.
+    streams: Mutex<HashMap<u64, CancellationToken>>,
+    used: Mutex<Used>,
+    _counted: Arc<Counted>,
+}
+
+struct Used {
+    last: Instant,
+    renewed: Instant,
+}
+
+impl Sessions {
+    pub(crate) fn new(runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Self {
+        let table = Table {
+            by_id: HashMap::new(),
+            swept: Instant::now(),
+        };
+        Self {
+            runtime,
+            closing,
+            tracker,
+            live: Mutex::new(table),
+        }
+    }
+
+    /// A session with a new name, which is nobody's until it is kept.
+    pub(crate) fn open(&self, principal: &Principal) -> Arc<Live> {
+        let id = crate::token();
+        let session = Session::new(id.clone(), principal);
+        self.bring(id, session)
+    }
+
+    /// Remembers a session that was opened.
+    pub(crate) async fn keep(&self, live: &Arc<Live>) -> StoreResult<()> {
+        live.session.save(&self.runtime).await?;
+        let mut table = lock(&self.live);
+        table.sweep();
+        table.by_id.insert(live.id.clone(), live.clone());
+        Ok(())
+    }
+
+    /// The session of a name, from here or from the store, if it belongs to the caller.
+    pub(crate) async fn find(
+        &self,
+        id: &str,
+        principal: &Principal,
+    ) -> StoreResult<Option<Arc<Live>>> {
+        // The store decides: another process may have ended the session.
+        let Some(session) = Session::load(&self.runtime, id, principal).await? else {
+            lock(&self.live).by_id.remove(id);
+            return Ok(None);
+        };
+        let live = {
+            let mut table = lock(&self.live);
+            let bring = || self.bring(id.to_owned(), session);
+            table
+                .by_id
+                .entry(id.to_owned())
+                .or_insert_with(bring)
+                .clone()
+        };
+        if live.touch() {
+            live.session.save(&self.runtime).await?;
+        }
+        Ok(Some(live))
+    }
+
+    /// Ends a session: its calls, its streams, its memory.
+    pub(crate) async fn close(&self, live: &Live) -> StoreResult<()> {
+        lock(&self.live).by_id.remove(&live.id);
+        live.mcp.cancel_all();
+        lock(&live.streams)
+            .values()
+            .for_each(CancellationToken::cancel);
+        live.replay.remove().await?;
+        Session::remove(&self.runtime, &live.id).await
+    }
+
+    fn bring(&self, id: String, session: Session) -> Arc<Live> {
+        let session = Arc::new(session);
+        let now = Instant::now();
+        let mcp = Mcp::with(
+            self.runtime.clone(),
+            Some(session.clone()),
+            self.closing.clone(),
+        );
+        Arc::new(Live {
+            replay: Replay::new(self.runtime.store.clone(), &id),
+            id,
+            mcp,
+            session,
+            tracker: self.tracker.clone(),
+            next_stream: AtomicU64::new(1),
+            streams: Mutex::default(),
+            used: Mutex::new(Used {
+                last: now,
+                renewed: now,
+            }),
+            _counted: Counted::new(&self.runtime.metrics.sessions),
+        })
+    }
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = now;
+        self.by_id.retain(|_, live| {
+            let idle = now.duration_since(lock(&live.used).last) > AT_HAND;
+            !idle || Arc::strong_count(live) > 1 || !lock(&live.streams).is_empty()
+        });
+    }
+}
+
+impl Live {
+    /// Notes that the session is used; true when the store should know too.
+    fn touch(&self) -> bool {
+        let now = Instant::now();
+        let mut used = lock(&self.used);
+        used.last = now;
+        let renew = now.duration_since(used.renewed) > RENEW;
+        if renew {
+            used.renewed = now;
+        }
+        renew
+    }
+
+    /// A name for a new stream, unique in the session.
+    pub(super) fn new_stream(&self) -> u64 {
+        self.next_stream.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Gives a stream to a connection, and takes it from the one that had it.
+    pub(super) fn attach(&self, stream: u64) -> CancellationToken {
+        let token = CancellationToken::new();
+        if let Some(before) = lock(&self.streams).insert(stream, token.clone()) {
+            before.cancel();
+        }
+        token
+    }
+
+    pub(super) fn is_under_way(&self, stream: u64) -> bool {
+        lock(&self.streams).contains_key(&stream)
+    }
+
+    /// The stream has ended.
+    pub(super) fn detach(&self, stream: u64) {
+        lock(&self.streams).remove(&stream);
+    }
+
+    /// Goes on with a call whose connection is gone: its frames wait to be fetched.
+    pub(super) fn adopt(self: &Arc<Self>, stream: u64, mut frames: Frames) {
+        let live = self.clone();
+        self.tracker.spawn(async move {
+            while let Some(frame) = frames.next().await {
+                let last = matches!(frame, Frame::Response(_));
+                if live.replay.append(stream, &frame).await.is_err() || last {
+                    break;
+                }
+            }
+            live.detach(stream);
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! HTTP+SSE of 2024-11-05: everything the server says on one GET stream, messages by POST.
+
+use super::{Shared, event_stream, exchange, refusal, status};
+use crate::{
+    auth::Principal,
+    protocol::mcp::{Mcp, session::Session},
+    transport::converse::{Conversation, OUTBOX},
+};
+use ::http::StatusCode;
+use axum::{
+    extract::{Query, Request, State},
+    response::Response,
+};
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::mpsc;
+use zcp_wire::{Peer, sse};
+
+/// The conversations whose GET stream is open, by the name in their message address.
+#[derive(Default)]
+pub(super) struct Open {
+    by_id: Mutex<HashMap<String, Arc<Opened>>>,
+}
+
+struct Opened {
+    conversation: Conversation,
+    mcp: Mcp,
+    principal: Principal,
+}
+
+impl Open {
+    fn find(&self, id: &str) -> Option<Arc<Opened>> {
+        self.by_id
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .cloned()
+    }
+}
+
+/// Forgets a conversation when its stream goes.
+struct Closing {
+    http: Arc<Shared>,
+    id: String,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let open = self.http.runtime.shelf::<Open>();
+        let opened = open
+            .by_id
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.id);
+        opened.iter().for_each(|opened| opened.mcp.cancel_all());
+    }
+}
+
+/// GET: the stream, which first says where messages go.
+pub(super) async fn open(State(http): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let id = crate::token();
+    let principal = Principal::of(&parts.extensions);
+    let mcp = Mcp::with(
+        http.runtime.clone(),
+        Some(Arc::new(Session::default())),
+        http.closing.clone(),
+    );
+    let (sender, receiver) = mpsc::channel(OUTBOX);
+    let conversation = Conversation::new(mcp.clone(), parts.extensions, sender);
+    let opened = Opened {
+        conversation,
+        mcp: mcp.clone(),
+        principal,
+    };
+    let table = http.runtime.shelf::<Open>();
+    table
+        .by_id
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(id.clone(), Arc::new(opened));
+
+    let mut first = vec![];
+    sse::write(
+        &mut first,
+        Some("endpoint"),
+        None,
+        format!("/messages?session={id}").as_bytes(),
+    );
+    let closing = Closing {
+        http: http.clone(),
+        id,
+    };
+    let answers = stream::unfold(receiver, |mut receiver| async move {
+        let text = receiver.recv().await?;
+        Some((event_stream::message(None, text.as_bytes()), receiver))
+    });
+    let told = mcp.events().map(|frame| event_stream::event(None, &frame));
+    let said = stream::select(answers.boxed(), told.boxed());
+    let said = said
+        .take_until(http.closing.clone().cancelled_owned())
+        .inspect(move |_| {
+            let _ = &closing;
+        });
+    event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Address {
+    session: String,
+}
+
+/// POST: one message; whatever it is answered with is said on the stream.
+pub(super) async fn post(
+    State(http): State<Arc<Shared>>,
+    Query(address): Query<Address>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let opened = http.runtime.shelf::<Open>().find(&address.session);
+    let opened = opened.filter(|opened| opened.principal == Principal::of(&parts.extensions));
+    let Some(opened) = opened else {
+        return refusal(
+            StatusCode::NOT_FOUND,
+            "no such stream: open one with GET /sse",
+        );
+    };
+    match exchange::read(body, &http.limits).await {
+        Ok(body) => {
+            opened.conversation.receive(body).await;
+            status::accepted()
+        }
+        Err(refused) => refused,
+    }
+}

@@ -1,0 +1,87 @@
+//! A WebSocket client.
+
+use crate::http::HttpServer;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, client::IntoClientRequest, handshake::client::Response},
+};
+
+/// One connection.
+#[derive(Debug)]
+pub struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// What the server answered the upgrade with.
+    pub upgrade: Response,
+}
+
+impl Socket {
+    /// Connects to `/ws` with a query such as `?resume=true`.
+    pub async fn connect(server: &HttpServer, query: &str) -> Self {
+        let url = format!("ws://{}/ws{query}", server.address);
+        let mut request = url.into_client_request().expect("a URL");
+        request
+            .headers_mut()
+            .insert("sec-websocket-protocol", "mcp".parse().expect("a token"));
+        let (stream, upgrade) = connect_async(request).await.expect("the server upgrades");
+        Self { stream, upgrade }
+    }
+
+    /// Sends a message.
+    pub async fn send(&mut self, message: Value) {
+        let message = Message::text(message.to_string());
+        self.stream.send(message).await.expect("the server reads");
+    }
+
+    /// The next message; panics after ten seconds.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            let next = tokio::time::timeout(Duration::from_secs(10), self.stream.next());
+            match next
+                .await
+                .expect("the server said something in time")?
+                .ok()?
+            {
+                Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
+                Message::Close(_) => return None,
+                _ => (),
+            }
+        }
+    }
+
+    /// Sends a request, and gives everything said up to its response, which is last.
+    pub async fn exchange(&mut self, message: Value) -> Vec<Value> {
+        let id = message["id"].clone();
+        self.send(message).await;
+        let mut said = vec![];
+        while let Some(message) = self.next().await {
+            let last = message["id"] == id && message.get("method").is_none();
+            said.push(message);
+            if last {
+                break;
+            }
+        }
+        said
+    }
+
+    /// Sends a request, and gives its response.
+    pub async fn ask(&mut self, message: Value) -> Value {
+        self.exchange(message)
+            .await
+            .pop()
+            .expect("there is a response")
+    }
+
+    /// Closes the connection as one should.
+    pub async fn close(mut self) {
+        let _ = self.stream.close(None).await;
+    }
+
+    /// Cuts the connection without a word.
+    pub fn cut(self) {
+        drop(self.stream.into_inner());
+    }
+}

