@@ -1,1 +1,263 @@
-//! To be written.
+//! The rules of ARCHITECTURE.md, section 5, checked on the text of the code.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use zcp::wire::revision::METHODS;
+
+/// Longest file, in lines; tests at its foot not counted.
+const LONGEST: usize = 500;
+/// Files that are longer, and why. An entry that is no longer needed is a mistake too.
+const LONGER: &[(&str, &str)] = &[];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/ has a parent")
+        .to_owned()
+}
+
+/// Every Rust file below a folder of the repository, with its text before any tests.
+fn files(folder: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let (root, mut found) = (root(), vec![]);
+    walk(&root.join(folder), &mut found);
+    found.sort();
+    assert!(
+        !found.is_empty(),
+        "{folder} has no Rust files: was it moved?"
+    );
+    let read = |path: PathBuf| {
+        let name = path
+            .strip_prefix(&root)
+            .expect("below the root")
+            .display()
+            .to_string();
+        let text = fs::read_to_string(&path).expect("it can be read");
+        let code = text
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        (name, code)
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Lines of code, comments left out, with their place.
+fn code(folder: &str) -> Vec<(String, String)> {
+    let lines = |(name, text): (String, String)| {
+        let numbered = text.lines().enumerate().map(move |(number, line)| {
+            let code = line.split("//").next().unwrap_or_default().to_owned();
+            (format!("{name}:{}", number + 1), code)
+        });
+        numbered.collect::<Vec<_>>()
+    };
+    files(folder).into_iter().flat_map(lines).collect()
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let inside = |c: char| c.is_alphanumeric() || c == '_';
+        let before = line[..at].chars().next_back().is_some_and(inside);
+        let after = line[at + word.len()..].chars().next().is_some_and(inside);
+        !before && !after
+    })
+}
+
+fn forbid(folder: &str, words: &[&str], except: &[&str]) {
+    let found: Vec<String> = code(folder)
+        .into_iter()
+        .filter(|(place, _)| !except.iter().any(|name| place.contains(name)))
+        .filter(|(_, line)| words.iter().any(|word| has_word(line, word)))
+        .map(|(place, line)| format!("{place}: {}", line.trim()))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "{folder} must not say {words:?}:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn wire_does_no_io_and_has_no_clock() {
+    forbid(
+        "crates/wire/src",
+        &[
+            "tokio",
+            "std::net",
+            "std::fs",
+            "std::io",
+            "SystemTime",
+            "Instant",
+            "spawn",
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn the_runtime_knows_no_frame_no_revision_and_no_web_server() {
+    forbid(
+        "crates/zcp/src/runtime",
+        &["Frame", "Frames", "Revision", "axum"],
+        &[],
+    );
+}
+
+#[test]
+fn transports_name_no_method_and_no_revision() {
+    forbid("crates/zcp/src/transport", &["Revision"], &[]);
+    for (place, line) in code("crates/zcp/src/transport") {
+        for method in METHODS {
+            let literal = format!("\"{}\"", method.name);
+            assert!(
+                !line.contains(&literal),
+                "{place} names a method: {}",
+                line.trim()
+            );
+        }
+    }
+}
+
+#[test]
+fn revisions_are_compared_in_three_places() {
+    for (place, line) in code("crates/zcp/src") {
+        let compares = line.contains("Revision::V2") || line.contains(".era()");
+        let allowed = ["protocol/mcp/entry.rs", "protocol/mcp/report.rs"];
+        let here = allowed.iter().any(|name| place.contains(name));
+        assert!(
+            !compares || here,
+            "{place} asks for a revision: {}",
+            line.trim()
+        );
+    }
+}
+
+#[test]
+fn nothing_is_hidden_in_statics_or_tasks() {
+    for folder in [
+        "crates/wire/src",
+        "crates/zcp/src",
+        "crates/macros/src",
+        "crates/cli/src",
+    ] {
+        for (place, line) in code(folder) {
+            let inner = [
+                "Mutex", "Atomic", "OnceLock", "LazyLock", "RwLock", "RefCell",
+            ];
+            let hidden = has_word(&line, "static ")
+                && inner.iter().any(|cell| line.contains(cell))
+                && !line.contains("'static");
+            assert!(!hidden, "{place} hides state: {}", line.trim());
+            assert!(
+                !line.contains("task_local!"),
+                "{place} hides state in a task"
+            );
+            assert!(
+                !line.contains("tokio::spawn"),
+                "{place} starts a task nobody owns"
+            );
+            assert!(
+                !line.contains("#[allow"),
+                "{place}: use #[expect(.., reason = \"..\")]"
+            );
+            let feature = line.contains("cfg(feature") && !line.trim_start().starts_with("#[cfg");
+            assert!(!feature, "{place}: features belong on `mod` lines");
+        }
+    }
+}
+
+#[test]
+fn a_file_holds_one_idea_and_says_it_first() {
+    for folder in [
+        "crates/wire/src",
+        "crates/zcp/src",
+        "crates/macros/src",
+        "crates/cli/src",
+    ] {
+        for (name, text) in files(folder) {
+            let first = text.lines().next().unwrap_or_default();
+            let says = first.starts_with("//! ") || first.starts_with("#![doc = include_str!");
+            assert!(says, "{name}: the first line must say what the file is");
+            let listed = LONGER.iter().any(|(longer, _)| *longer == name);
+            let lines = text.lines().count();
+            assert!(
+                lines <= LONGEST || listed,
+                "{name} has {lines} lines: which are its two ideas?"
+            );
+            assert!(
+                lines > LONGEST || !listed,
+                "{name} is short now: take it off the list"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_public_trait_has_at_most_six_methods() {
+    for (name, text) in files("crates/zcp/src")
+        .into_iter()
+        .chain(files("crates/wire/src"))
+    {
+        for part in text.split("pub trait ").skip(1) {
+            let body = part.split("\n}").next().unwrap_or_default();
+            let methods = body
+                .lines()
+                .filter(|line| line.starts_with("    fn "))
+                .count();
+            let trait_name = part.split(['<', ':', ' ', '{']).next().unwrap_or_default();
+            assert!(methods <= 6, "{name}: `{trait_name}` has {methods} methods");
+        }
+    }
+}
+
+/// The rows the specification's own suite does not check, and a few of ours.
+fn required_rows() -> Vec<String> {
+    let servers = (1..=57).map(|number| format!("SV{number:02}"));
+    let stdio = (1..=9).map(|number| format!("SI{number:02}"));
+    let legacy = (1..=12).map(|number| format!("LE{number:02}"));
+    servers.chain(stdio).chain(legacy).collect()
+}
+
+#[test]
+fn every_row_of_the_conformance_page_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| S") || line.starts_with("| LE"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    for required in required_rows() {
+        let row = rows.iter().find(|row| row[0] == required);
+        assert!(row.is_some(), "docs/conformance.md has no row {required}");
+    }
+    for row in rows {
+        let tests = row.last().expect("a row has columns");
+        let named: Vec<&str> = tests
+            .split(',')
+            .map(|name| name.trim().trim_matches('`'))
+            .collect();
+        assert!(
+            !named.is_empty() && named.iter().all(|name| !name.is_empty()),
+            "{row:?}"
+        );
+        for name in named {
+            let (file, test) = name.split_once("::").expect("a test is `file::name`");
+            let path = root().join("tests").join(format!("{file}.rs"));
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let exists = text.contains(&format!("fn {test}("));
+            assert!(exists, "row {}: there is no test {name}", row[0]);
+        }
+    }
+}

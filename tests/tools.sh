@@ -5,7 +5,7 @@
 #   need_node                  node 22 or newer is first on PATH
 #   need_npm DIR PKG@VER...    the packages are in $TOOLS/DIR/node_modules
 #   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
-#   fixture_server             the `everything` example serves MCP at $URL until the script ends
+#   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TOOLS=$ROOT/target/test-tools
@@ -125,7 +125,7 @@ fixture_server() {
 
     port=$(free_port)
     FIXTURE_LOG=$(mktemp "${TMPDIR:-/tmp}/everything.XXXXXX")
-    "$build/release/examples/everything" --http "127.0.0.1:$port" >"$FIXTURE_LOG" 2>&1 &
+    "$build/release/examples/everything" --http "127.0.0.1:$port" "$@" >"$FIXTURE_LOG" 2>&1 &
     FIXTURE_PID=$!
     trap stop_fixture EXIT
 

@@ -1,10 +1,18 @@
 //! What whole-path tests are written with: servers on real wires, messages as JSON.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "tests read best with `json!(..)` in place"
+)]
 
 #[path = "../../crates/zcp/examples/everything/server/mod.rs"]
 mod fixture;
 pub mod http;
+pub mod memory;
 pub mod pipe;
 pub mod socket;
+pub mod sse2024;
+pub mod unix;
+pub mod wire;
 
 use serde_json::{Value, json};
 use zcp::Server;

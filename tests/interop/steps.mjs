@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const STEP_SECONDS = 20;
-const SERVER_ARGS = ['--stdio', '--page-size', '20'];
+const SERVER_ARGS = ['--stdio', '--page-size', '15'];
 
 const TOOLS = [
   'test_simple_text', 'test_tool_with_progress', 'test_tool_with_logging', 'test_structured_output',

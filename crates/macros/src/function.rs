@@ -52,6 +52,11 @@ impl Function {
                     "a parameter needs a plain name",
                 ));
             };
+            if name.ident == item.sig.ident {
+                let why = "a parameter cannot have its function's name: rename one of them, \
+                    and keep the offer's name with `name = \"…\"`";
+                return Err(syn::Error::new_spanned(&name.ident, why));
+            }
             names.push(name.ident.clone());
             types.push((*param.ty).clone());
         }

@@ -178,7 +178,7 @@ impl Session {
         command
             .arg(&self.status)
             .arg(&self.target)
-            .args(["--stdio", "--page-size", "20"]);
+            .args(["--stdio", "--page-size", "15"]);
         Ok(TokioChildProcess::new(command)?)
     }
 

@@ -91,6 +91,22 @@ pub(crate) fn route(message: &Message, headers: &HeaderMap) -> Result<Route, Rpc
     })
 }
 
+/// Refuses a session's request whose header names a revision nobody knows. None at all is what
+/// clients of 2025-03-26 send: the session knows what they speak.
+pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), RpcError> {
+    let Some(header) = headers.get(PROTOCOL_VERSION) else {
+        return Ok(());
+    };
+    let version = String::from_utf8_lossy(header.as_bytes());
+    if Revision::parse(version.trim()).is_some() {
+        return Ok(());
+    }
+    let known = Revision::ALL.map(Revision::as_str).join(", ");
+    Err(RpcError::invalid_request(format!(
+        "MCP-Protocol-Version `{version}` is not supported: use one of {known}"
+    )))
+}
+
 pub(super) fn enter(
     mcp: &Mcp,
     request: &Request,

@@ -35,7 +35,8 @@ use zcp_wire::{
     revision::downgrade,
 };
 
-pub(crate) use entry::{Route, route};
+pub(crate) use entry::{Route, check_version, route};
+pub(crate) use offer::versions;
 
 /// One conversation in MCP: a process, a socket, a session, or requests that remember nothing.
 #[derive(Clone)]

@@ -11,6 +11,14 @@ use zcp_wire::{
     },
 };
 
+/// The revisions this server speaks.
+pub(crate) fn versions(runtime: &Runtime) -> Vec<&'static str> {
+    match runtime.settings.handshake {
+        true => Revision::ALL.map(Revision::as_str).to_vec(),
+        false => Revision::STATELESS.to_vec(),
+    }
+}
+
 pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
     let catalog = runtime.catalog();
     let live = runtime.is_live;

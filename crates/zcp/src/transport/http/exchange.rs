@@ -3,7 +3,7 @@
 use super::{Shared, event_stream, refusal, resume, resume::Resumable, sessions::Live, status};
 use crate::{
     auth::Principal,
-    protocol::mcp::{Route, route},
+    protocol::mcp::{Route, check_version, route},
     transport::{Release, converse},
 };
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
@@ -17,8 +17,8 @@ use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::sync::Arc;
 use zcp_wire::{
-    Frame, Frames, Message, Peer, Revision,
-    header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    Frame, Frames, Message, Peer,
+    header::{LAST_EVENT_ID, SESSION_ID},
 };
 
 /// The endpoint: POST for messages, GET for what a session is told, DELETE to end one.
@@ -194,15 +194,7 @@ async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response>
 
 /// The session a request names, if it is there and belongs to the caller.
 async fn find(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    if let Some(version) = header(&parts.headers, PROTOCOL_VERSION)
-        && Revision::parse(version.trim()).is_none()
-    {
-        let why = format!(
-            "MCP-Protocol-Version `{version}` is not supported: use one of {}",
-            Revision::ALL.map(Revision::as_str).join(", ")
-        );
-        return Err(refusal(StatusCode::BAD_REQUEST, &why));
-    }
+    check_version(&parts.headers).map_err(|error| status::refused(None, error))?;
     let Some(id) = session_id(http, parts) else {
         let why =
             "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision in `_meta`";

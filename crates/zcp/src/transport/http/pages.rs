@@ -4,12 +4,12 @@ use super::{
     Shared,
     status::{json, with_type},
 };
-use crate::runtime::call::ListKind;
+use crate::{protocol::mcp::versions, runtime::call::ListKind};
 use ::http::StatusCode;
 use axum::{body::Body, extract::State, response::Response};
 use serde_json::json;
 use std::sync::Arc;
-use zcp_wire::{Revision, frame::json_text};
+use zcp_wire::frame::json_text;
 
 /// The process is alive.
 pub(super) async fn health() -> Response {
@@ -44,7 +44,7 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
     let page = json!({
         "serverInfo": http.runtime.info,
         "instructions": http.runtime.instructions,
-        "protocolVersions": Revision::ALL.map(Revision::as_str),
+        "protocolVersions": versions(&http.runtime),
         "endpoints": { "mcp": "/mcp", "websocket": "/ws", "sse": "/sse" },
         "digests": digests,
     });

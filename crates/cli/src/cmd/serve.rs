@@ -1,0 +1,81 @@
+//! `zcp serve`: the demo, on the wires that were asked for.
+
+use crate::{args::Serve, demo, print};
+use std::{error::Error, io, net::SocketAddr};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use zcp::{Http, Stdio};
+
+const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
+
+pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Error>> {
+    if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
+        serve.http = Some(USUAL.into());
+    }
+    let http = match serve.http {
+        Some(address) => Some(bind(address, &serve).await?),
+        None => None,
+    };
+    let unix = serve
+        .unix
+        .as_ref()
+        .map(|path| guarded(Http::unix(path), &serve));
+    let address = http.as_ref().map(|(_, address)| *address);
+    // With a client on standard output, only the client is spoken to.
+    if !serve.stdio {
+        print::serving(address, serve.unix.as_deref(), json)?;
+    }
+    let stop = CancellationToken::new();
+    let wires = (
+        serve.stdio.then_some(Stdio),
+        http.map(|(http, _)| http),
+        unix,
+    );
+    let serving = demo::server().serve_until(wires, stop.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return Ok(served?),
+        stopped = told_to_stop() => stopped?,
+    }
+    print::stopping(json);
+    stop.cancel();
+    Ok(serving.await?)
+}
+
+async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), Box<dyn Error>> {
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("{address} is in use: stop what uses it, or choose another with --http")
+            }
+            _ => format!("{address}: {error}"),
+        })?;
+    let bound = listener.local_addr()?;
+    Ok((guarded(Http::on(listener)?, serve), bound))
+}
+
+fn guarded(http: Http, serve: &Serve) -> Http {
+    let http = serve
+        .allow_host
+        .iter()
+        .fold(http, |http, host| http.allow_host(host));
+    serve
+        .allow_origin
+        .iter()
+        .fold(http, |http, origin| http.allow_origin(origin))
+}
+
+async fn told_to_stop() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminated.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
