@@ -108,7 +108,13 @@ pub const METHODS: &[Method] = &[
         SESSIONS_ONLY,
     ),
     row("notifications/cancelled", From::Both, V2024_11_05, None),
-    row("notifications/progress", From::Both, V2024_11_05, None),
+    row(
+        "notifications/progress",
+        From::Both,
+        V2024_11_05,
+        SESSIONS_ONLY,
+    ),
+    row("notifications/progress", From::Server, V2026_07_28, None),
     row("notifications/message", From::Server, V2024_11_05, None),
     row(
         "notifications/tools/list_changed",

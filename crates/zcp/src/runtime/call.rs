@@ -105,14 +105,15 @@ pub enum Outcome {
 
 /// A page: a part of one snapshot of the catalog.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Listing {
+    /// The snapshot.
     pub catalog: Arc<Catalog>,
+    /// Which list.
     pub kind: ListKind,
-    pub from: usize,
-    pub to: usize,
-    /// The name after which the next page starts.
-    pub next: Option<String>,
+    /// The name the page starts after; from the beginning without one.
+    pub after: Option<String>,
+    /// Items on the page at most.
+    pub size: usize,
 }
 
 /// Why an operation did not happen.

@@ -10,6 +10,7 @@ use super::{
 use crate::seal::digest;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
     sync::Arc,
 };
 use tokio::sync::watch;
@@ -30,6 +31,8 @@ pub struct Catalog {
     prompts: BTreeMap<String, Arc<ReadyPrompt>>,
     needs: Vec<(String, Need)>,
     mistakes: Vec<String>,
+    watched: bool,
+    completes: bool,
 }
 
 impl Catalog {
@@ -49,6 +52,10 @@ impl Catalog {
         let resource = resource.into();
         let needs = resource.signature.clone();
         let ready = resource.ready().map(|one| (one.info().uri.clone(), one));
+        if let Ok((_, one)) = &ready {
+            self.watched |= one.is_watched();
+            self.completes |= !one.completers().is_empty();
+        }
         let template = ready.as_ref().is_ok_and(|(_, one)| one.template.is_some());
         let room: fn(&mut Self) -> &mut Map<ReadyResource> = match template {
             true => |all| &mut all.templates,
@@ -66,6 +73,9 @@ impl Catalog {
         let ready = prompt
             .ready()
             .map(|prompt| (prompt.info().name.clone(), prompt));
+        self.completes |= ready
+            .as_ref()
+            .is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
         self.add(|all| &mut all.prompts, "prompt", ready, &needs);
         self
     }
@@ -111,6 +121,8 @@ impl Catalog {
             "prompt",
             &mut self.mistakes,
         );
+        self.watched |= other.watched;
+        self.completes |= other.completes;
         self.needs.extend(other.needs.iter().cloned());
         self.mistakes.extend(other.mistakes.iter().cloned());
     }
@@ -155,33 +167,55 @@ impl Catalog {
         Some((family, Some(variables)))
     }
 
-    pub(crate) fn tools(&self) -> impl Iterator<Item = &ReadyTool> {
-        self.tools.values().map(|tool| &**tool)
+    /// The tools after a name, in order.
+    pub(crate) fn tools(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &ReadyTool)> {
+        following(&self.tools, after)
     }
 
-    pub(crate) fn resources(&self) -> impl Iterator<Item = &ReadyResource> {
-        self.resources.values().map(|resource| &**resource)
+    /// The resources after a URI, in order.
+    pub(crate) fn resources(
+        &self,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&str, &ReadyResource)> {
+        following(&self.resources, after)
     }
 
-    pub(crate) fn templates(&self) -> impl Iterator<Item = &ReadyResource> {
-        self.templates.values().map(|resource| &**resource)
+    /// The families of resources after a template, in order.
+    pub(crate) fn templates(
+        &self,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&str, &ReadyResource)> {
+        following(&self.templates, after)
     }
 
-    pub(crate) fn prompts(&self) -> impl Iterator<Item = &ReadyPrompt> {
-        self.prompts.values().map(|prompt| &**prompt)
+    /// The prompts after a name, in order.
+    pub(crate) fn prompts(
+        &self,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&str, &ReadyPrompt)> {
+        following(&self.prompts, after)
     }
 
-    /// The names of a list, in its order.
-    pub(crate) fn names(&self, kind: ListKind) -> Vec<&str> {
-        fn names<T>(room: &Map<T>) -> Vec<&str> {
-            room.keys().map(String::as_str).collect()
-        }
-        match kind {
-            ListKind::Tools => names(&self.tools),
-            ListKind::Prompts => names(&self.prompts),
-            ListKind::Resources => names(&self.resources),
-            ListKind::Templates => names(&self.templates),
-        }
+    pub(crate) fn has_tools(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
+    pub(crate) fn has_prompts(&self) -> bool {
+        !self.prompts.is_empty()
+    }
+
+    pub(crate) fn has_resources(&self) -> bool {
+        !self.resources.is_empty() || !self.templates.is_empty()
+    }
+
+    /// Some resource's changes are announced.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Some argument can be completed.
+    pub(crate) fn completes(&self) -> bool {
+        self.completes
     }
 
     /// A digest of one list: equal digests, equal lists.
@@ -192,16 +226,24 @@ impl Catalog {
             all.push(b'\n');
         };
         match kind {
-            ListKind::Tools => self.tools().for_each(|t| add(serde_json::to_vec(&t.info))),
-            ListKind::Prompts => self
-                .prompts()
-                .for_each(|p| add(serde_json::to_vec(p.info()))),
-            ListKind::Resources => self
-                .resources()
-                .for_each(|r| add(serde_json::to_vec(r.info()))),
+            ListKind::Tools => {
+                self.tools
+                    .values()
+                    .for_each(|tool| add(serde_json::to_vec(&tool.info)));
+            }
+            ListKind::Prompts => {
+                self.prompts
+                    .values()
+                    .for_each(|prompt| add(serde_json::to_vec(prompt.info())));
+            }
+            ListKind::Resources => {
+                self.resources
+                    .values()
+                    .for_each(|one| add(serde_json::to_vec(one.info())));
+            }
             ListKind::Templates => {
-                self.templates()
-                    .for_each(|r| add(serde_json::to_vec(&r.template_info())));
+                let infos = self.templates.values().map(|one| one.template_info());
+                infos.for_each(|info| add(serde_json::to_vec(&info)));
             }
         }
         digest(&all)
@@ -212,6 +254,15 @@ impl Catalog {
 pub(crate) type Variables = BTreeMap<String, String>;
 
 type Map<T> = BTreeMap<String, Arc<T>>;
+
+fn following<'a, T>(
+    room: &'a Map<T>,
+    after: Option<&str>,
+) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    room.range::<str, _>((start, Bound::Unbounded))
+        .map(|(name, item)| (name.as_str(), &**item))
+}
 
 fn merge<T>(into: &mut Map<T>, from: &Map<T>, what: &str, mistakes: &mut Vec<String>) {
     for (name, item) in from {

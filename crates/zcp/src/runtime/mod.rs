@@ -287,7 +287,12 @@ impl Core {
     async fn dispatch(&self, Call { op, ctx }: Call) -> Outcome {
         let catalog = self.catalog.borrow().clone();
         match op {
-            Op::List { kind, after } => self.page(&catalog, kind, after.as_deref()),
+            Op::List { kind, after } => Outcome::Page(Listing {
+                catalog,
+                kind,
+                after,
+                size: self.page_size,
+            }),
             Op::CallTool { name, args } => {
                 let Some(tool) = catalog.find_tool(&name) else {
                     return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
@@ -328,20 +333,6 @@ impl Core {
 
     fn input(&self, args: Option<ByteString>, ctx: Ctx) -> Input {
         Input::new(args, ctx, self.state.clone())
-    }
-
-    fn page(&self, catalog: &Arc<Catalog>, kind: ListKind, after: Option<&str>) -> Outcome {
-        let names = catalog.names(kind);
-        let from = after.map_or(0, |after| names.partition_point(|name| *name <= after));
-        let to = names.len().min(from + self.page_size);
-        let next = (to < names.len()).then(|| names[to - 1].to_owned());
-        Outcome::Page(Listing {
-            catalog: catalog.clone(),
-            kind,
-            from,
-            to,
-            next,
-        })
     }
 
     async fn complete(&self, catalog: &Catalog, complete: Complete) -> Outcome {

@@ -166,7 +166,7 @@ fn enter_stateless(
             Step::Listen(offer::honoured(&mcp.runtime, wanted))
         }
         _ => {
-            let op = operation(mcp, method, params)?;
+            let op = operation(mcp, request, params)?;
             if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
                 headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
             }
@@ -230,7 +230,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
                 return Err(super::render::no_resource(revision, &uri));
             }
         }
-        _ => Step::Call(operation(mcp, method, params)?, None),
+        _ => Step::Call(operation(mcp, request, params)?, None),
     };
     Ok(Entered {
         revision,
@@ -264,7 +264,7 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
 }
 
 /// The operation of a method both eras have.
-fn operation(mcp: &Mcp, method: &str, params: &Params<'_>) -> Result<Op, RpcError> {
+fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, RpcError> {
     let list = |kind| {
         let cursor = optional_text("cursor", params.cursor)?;
         let after = cursor.map(|cursor| super::lists::open_cursor(&mcp.runtime, kind, &cursor));
@@ -273,14 +273,17 @@ fn operation(mcp: &Mcp, method: &str, params: &Params<'_>) -> Result<Op, RpcErro
             after: after.transpose()?,
         })
     };
-    match method {
+    match canonical(&request.method) {
         "tools/list" => list(ListKind::Tools),
         "prompts/list" => list(ListKind::Prompts),
         "resources/list" => list(ListKind::Resources),
         "resources/templates/list" => list(ListKind::Templates),
         "tools/call" => Ok(Op::CallTool {
             name: text("name", params.name)?.into_owned(),
-            args: params.arguments.map(object).transpose()?,
+            args: params
+                .arguments
+                .map(|raw| object(request, raw))
+                .transpose()?,
         }),
         "resources/read" => Ok(Op::ReadResource {
             uri: text("uri", params.uri)?.into_owned(),
@@ -308,11 +311,12 @@ fn operation(mcp: &Mcp, method: &str, params: &Params<'_>) -> Result<Op, RpcErro
     }
 }
 
-fn object(raw: &RawValue) -> Result<ByteString, RpcError> {
-    if !raw.get().starts_with('{') {
-        return Err(RpcError::invalid_params("`arguments` must be an object"));
+/// An object's text, shared with the request's.
+fn object(request: &Request, raw: &RawValue) -> Result<ByteString, RpcError> {
+    match &request.params {
+        Some(params) if raw.get().starts_with('{') => Ok(params.slice_ref(raw.get())),
+        _ => Err(RpcError::invalid_params("`arguments` must be an object")),
     }
-    Ok(raw.get().to_owned().into())
 }
 
 fn canonical(method: &str) -> &str {

@@ -26,7 +26,7 @@ pub(super) struct Lists {
 #[derive(Debug, Default)]
 struct Encoded {
     catalog: Option<Arc<Catalog>>,
-    pages: HashMap<(ListKind, Revision, usize), ByteString>,
+    pages: HashMap<(ListKind, Revision, Option<String>), ByteString>,
 }
 
 /// Pages kept at most: more than any client asks for between two changes.
@@ -40,7 +40,7 @@ impl Lists {
         revision: Revision,
         listing: &Listing,
     ) -> ByteString {
-        let key = (listing.kind, revision, listing.from);
+        let key = (listing.kind, revision, listing.after.clone());
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
         if !encoded.catalog.as_ref().is_some_and(same) || encoded.pages.len() >= KEEP {
@@ -57,27 +57,21 @@ impl Lists {
 
 fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteString {
     let catalog = &listing.catalog;
-    let next_cursor = listing
-        .next
-        .as_deref()
-        .map(|after| seal_cursor(runtime, listing.kind, after));
-    let (from, count) = (listing.from, listing.to - listing.from);
-    macro_rules! page {
-        ($items:expr) => {
-            Page {
-                items: $items.skip(from).take(count).collect(),
-                next_cursor,
-            }
-        };
-    }
+    let after = listing.after.as_deref();
     let body = match listing.kind {
-        ListKind::Tools => Body::Tools(page!(catalog.tools().map(|it| it.info.clone()))),
-        ListKind::Prompts => Body::Prompts(page!(catalog.prompts().map(|it| it.info().clone()))),
+        ListKind::Tools => Body::Tools(page(runtime, listing, catalog.tools(after), |tool| {
+            tool.info.clone()
+        })),
+        ListKind::Prompts => Body::Prompts(page(runtime, listing, catalog.prompts(after), |one| {
+            one.info().clone()
+        })),
         ListKind::Resources => {
-            Body::Resources(page!(catalog.resources().map(|it| it.info().clone())))
+            let items = catalog.resources(after);
+            Body::Resources(page(runtime, listing, items, |one| one.info().clone()))
         }
         ListKind::Templates => {
-            Body::Templates(page!(catalog.templates().map(|it| it.template_info())))
+            let items = catalog.templates(after);
+            Body::Templates(page(runtime, listing, items, |one| one.template_info()))
         }
     };
     let mut reply = Reply::new(body);
@@ -85,6 +79,29 @@ fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteStrin
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
     json_text(&reply)
+}
+
+/// The first items, and a cursor if there are more.
+fn page<'a, T: 'a, U>(
+    runtime: &Runtime,
+    listing: &Listing,
+    items: impl Iterator<Item = (&'a str, &'a T)>,
+    show: impl Fn(&T) -> U,
+) -> Page<U> {
+    let mut items = items.peekable();
+    let (mut shown, mut last) = (vec![], None);
+    while shown.len() < listing.size
+        && let Some((name, item)) = items.next()
+    {
+        shown.push(show(item));
+        last = Some(name);
+    }
+    let next = last.filter(|_| items.peek().is_some());
+    let next_cursor = next.map(|after| seal_cursor(runtime, listing.kind, after));
+    Page {
+        items: shown,
+        next_cursor,
+    }
 }
 
 /// Cursors name the last item seen, so that a list may change between two pages.

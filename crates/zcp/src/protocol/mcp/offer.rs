@@ -28,26 +28,12 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
             subscribe,
         })
     };
-    let watched = catalog
-        .resources()
-        .chain(catalog.templates())
-        .any(|one| one.is_watched());
-    let resources = catalog
-        .resources()
-        .chain(catalog.templates())
-        .next()
-        .is_some();
-    let completes = catalog
-        .prompts()
-        .any(|prompt| !prompt.completers().is_empty())
-        || catalog
-            .templates()
-            .any(|template| !template.completers().is_empty());
+
     ServerCapabilities {
-        tools: list(catalog.tools().next().is_some(), false),
-        resources: list(resources, watched),
-        prompts: list(catalog.prompts().next().is_some(), false),
-        completions: completes.then_some(Empty {}),
+        tools: list(catalog.has_tools(), false),
+        resources: list(catalog.has_resources(), catalog.is_watched()),
+        prompts: list(catalog.has_prompts(), false),
+        completions: catalog.completes().then_some(Empty {}),
         logging: Some(Empty {}),
         experimental: Default::default(),
         extensions: runtime.settings.extensions.clone(),

@@ -3,14 +3,18 @@
 use crate::{
     auth::Principal,
     runtime::Runtime,
-    store::{If, StoreResult},
+    store::{Entry, If, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -23,6 +27,7 @@ use zcp_wire::{
         subscriptions::covers,
     },
     pending::Pending,
+    revision::Elicitation,
 };
 
 /// How long a session nobody uses is kept.
@@ -40,6 +45,8 @@ pub(crate) struct Session {
     id: Option<String>,
     // Std mutexes: never held across an await.
     record: Mutex<Record>,
+    /// The store's version of the record that was read last.
+    seen: AtomicU64,
     handshake: Mutex<Option<Arc<Handshake>>>,
     running: Mutex<HashMap<Id, CancellationToken>>,
     /// Pages the user was sent to, whose end the client is told of.
@@ -52,6 +59,28 @@ pub(crate) struct Session {
 pub(crate) struct Handshake {
     pub(crate) revision: Revision,
     pub(crate) capabilities: Arc<ClientCapabilities>,
+}
+
+impl Handshake {
+    /// What a client declared, as far as the revision has it.
+    fn new(revision: Revision, declared: &ClientCapabilities) -> Self {
+        let mut capabilities = declared.clone();
+        match revision.elicitation() {
+            Elicitation::None => drop(capabilities.0.remove("elicitation")),
+            Elicitation::Form => {
+                let modes = capabilities.0.get_mut("elicitation");
+                modes
+                    .and_then(Value::as_object_mut)
+                    .into_iter()
+                    .for_each(|modes| modes.clear());
+            }
+            Elicitation::FormAndUrl => (),
+        }
+        Self {
+            revision,
+            capabilities: Arc::new(capabilities),
+        }
+    }
 }
 
 /// What a replica needs to go on with a session.
@@ -87,34 +116,32 @@ impl Session {
         }
     }
 
-    /// The session of a key, if it is there and belongs to the caller.
-    pub(crate) async fn load(
-        runtime: &Runtime,
-        id: &str,
-        principal: &Principal,
-    ) -> StoreResult<Option<Self>> {
-        let Some(entry) = runtime.store.get(&key(id)).await? else {
-            return Ok(None);
-        };
-        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else {
-            return Ok(None);
-        };
-        if record.principal != principal.as_str() {
-            return Ok(None);
-        }
-        let handshake = Revision::parse(&record.version).map(|revision| {
-            let capabilities = Arc::new(record.capabilities.clone());
-            Arc::new(Handshake {
-                revision,
-                capabilities,
-            })
-        });
-        Ok(Some(Self {
+    /// What the store holds of a session.
+    pub(crate) async fn find(runtime: &Runtime, id: &str) -> StoreResult<Option<Entry>> {
+        runtime.store.get(&key(id)).await
+    }
+
+    /// A session of what the store holds of it.
+    pub(crate) fn restore(id: &str, entry: &Entry) -> Self {
+        let session = Self {
             id: Some(id.to_owned()),
-            record: Mutex::new(record),
-            handshake: Mutex::new(handshake),
             ..Self::default()
-        }))
+        };
+        session.refresh(entry);
+        session
+    }
+
+    /// Takes over what another process has written.
+    pub(crate) fn refresh(&self, entry: &Entry) {
+        if self.seen.swap(entry.version, Ordering::Relaxed) == entry.version {
+            return;
+        }
+        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else {
+            return;
+        };
+        *lock(&self.handshake) = Revision::parse(&record.version)
+            .map(|revision| Arc::new(Handshake::new(revision, &record.capabilities)));
+        *lock(&self.record) = record;
     }
 
     /// Writes the session's record, if it has a place in the store.
@@ -128,21 +155,22 @@ impl Session {
             .map(drop)
     }
 
+    pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
+        lock(&self.record).principal == principal.as_str()
+    }
+
     /// Forgets the session.
     pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
         runtime.store.remove(&key(id)).await
     }
 
     pub(crate) fn open(&self, revision: Revision, params: InitializeParams) {
-        let capabilities = Arc::new(params.capabilities.clone());
+        let handshake = Handshake::new(revision, &params.capabilities);
         let mut record = lock(&self.record);
         record.version = revision.as_str().to_owned();
         record.capabilities = params.capabilities;
         record.client = params.client_info;
-        *lock(&self.handshake) = Some(Arc::new(Handshake {
-            revision,
-            capabilities,
-        }));
+        *lock(&self.handshake) = Some(Arc::new(handshake));
     }
 
     pub(crate) fn handshake(&self) -> Option<Arc<Handshake>> {

@@ -97,7 +97,8 @@ impl Serving {
             let service = TowerToHyperService::new(self.router.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(self.limits.read)
+                // Also how long a connection may wait for its next request.
+                .header_read_timeout(self.limits.read * 2)
                 .max_buf_size(self.limits.headers)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();

@@ -97,19 +97,23 @@ impl Sessions {
         principal: &Principal,
     ) -> StoreResult<Option<Arc<Live>>> {
         // The store decides: another process may have ended the session.
-        let Some(session) = Session::load(&self.runtime, id, principal).await? else {
+        let Some(entry) = Session::find(&self.runtime, id).await? else {
             lock(&self.live).by_id.remove(id);
             return Ok(None);
         };
         let live = {
             let mut table = lock(&self.live);
-            let bring = || self.bring(id.to_owned(), session);
+            let bring = || self.bring(id.to_owned(), Session::restore(id, &entry));
             table
                 .by_id
                 .entry(id.to_owned())
                 .or_insert_with(bring)
                 .clone()
         };
+        live.session.refresh(&entry);
+        if !live.session.belongs_to(principal) {
+            return Ok(None);
+        }
         if live.touch() {
             live.session.save(&self.runtime).await?;
         }

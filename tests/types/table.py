@@ -1,0 +1,52 @@
+"""The table of methods in Rust against the official maps: who may send what in which revision."""
+
+import re
+
+from mcp_types import methods
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+
+# By (revision, sender, method): what differs by design, and why.
+BY_DESIGN = {}
+
+ROW = re.compile(r'row\(\s*"([^"]+)",\s*From::(\w+),\s*(\w+),\s*([\w()]+),?\s*\)')
+SENDERS = {"Client": ["client"], "Server": ["server"], "Both": ["client", "server"]}
+OFFICIAL = {
+    "client": [methods.CLIENT_REQUESTS, methods.CLIENT_NOTIFICATIONS],
+    "server": [methods.SERVER_REQUESTS, methods.SERVER_NOTIFICATIONS],
+}
+
+
+def differences(source):
+    ours, theirs = set(rows(source)), set(official())
+    found = {entry: "is in our table only" for entry in ours - theirs}
+    found |= {entry: "is missing from our table" for entry in theirs - ours}
+    for entry in sorted(found.keys() - BY_DESIGN.keys()):
+        revision, sender, method = entry
+        yield f"{revision}: {method} from the {sender} {found[entry]}"
+    for revision, sender, method in sorted(BY_DESIGN.keys() - found.keys()):
+        yield f"{revision}: {method} from the {sender} no longer differs: take it from BY_DESIGN"
+
+
+def rows(source):
+    """(revision, sender, method) for each that a row of `METHODS` allows."""
+    sessions_only = re.search(r"const SESSIONS_ONLY: .* = (.*);", source)[1]
+    block = re.search(r"const METHODS: .*?\n\];", source, re.DOTALL)[0]
+    found = ROW.findall(block)
+    assert len(found) == block.count("row("), "a row of METHODS is written in a way not read here"
+    for method, sender, since, until in found:
+        until = date(sessions_only if until == "SESSIONS_ONLY" else until)
+        for revision in KNOWN_PROTOCOL_VERSIONS:
+            if date(since) <= revision < (until or "9"):
+                yield from ((revision, who, method) for who in SENDERS[sender])
+
+
+def date(revision):
+    """`V2025_11_25`, alone or in `Some(..)`, as a date; `None` as nothing."""
+    year = re.search(r"V(\d{4})_(\d\d)_(\d\d)", revision)
+    return "-".join(year.groups()) if year else None
+
+
+def official():
+    for sender, maps in OFFICIAL.items():
+        for entries in maps:
+            yield from ((revision, sender, method) for method, revision in entries)
