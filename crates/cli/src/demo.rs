@@ -52,10 +52,7 @@ async fn sha256(
     /// The text.
     text: String,
 ) -> String {
-    Sha256::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]

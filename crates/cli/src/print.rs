@@ -18,9 +18,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Log lines go to standard error, as words or as JSON.
 pub(crate) fn start_log(filter: &str, json: bool) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if json {
         log.json().init();
     } else {
@@ -72,15 +70,9 @@ pub(crate) fn serving(http: Option<SocketAddr>, unix: Option<&Path>, json: bool)
 /// The line that connects each of the common clients.
 fn clients(url: &str) -> [(&'static str, String); 6] {
     [
-        (
-            "Claude Code",
-            format!("claude mcp add --transport http zcp-demo {url}"),
-        ),
+        ("Claude Code", format!("claude mcp add --transport http zcp-demo {url}")),
         ("Codex", format!("codex mcp add zcp-demo --url {url}")),
-        (
-            "Gemini CLI",
-            format!("gemini mcp add --transport http zcp-demo {url}"),
-        ),
+        ("Gemini CLI", format!("gemini mcp add --transport http zcp-demo {url}")),
         (
             "VS Code",
             format!(r#"code --add-mcp '{{"name":"zcp-demo","type":"http","url":"{url}"}}'"#),
@@ -103,21 +95,14 @@ pub(crate) fn stopping(json: bool) {
     if json {
         let _ = writeln!(anstream::stderr(), "{}", json!({ "event": "stopping" }));
     } else {
-        let _ = writeln!(
-            anstream::stderr(),
-            "\n{QUIET}Finishing what is under way …{QUIET:#}"
-        );
+        let _ = writeln!(anstream::stderr(), "\n{QUIET}Finishing what is under way …{QUIET:#}");
     }
 }
 
 /// Why the command did not do what it was asked.
 pub(crate) fn failure(error: &dyn Error, json: bool) {
     if json {
-        let _ = writeln!(
-            anstream::stderr(),
-            "{}",
-            json!({ "error": error.to_string() })
-        );
+        let _ = writeln!(anstream::stderr(), "{}", json!({ "error": error.to_string() }));
     } else {
         let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {error}");
     }

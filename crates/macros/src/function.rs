@@ -18,16 +18,10 @@ impl Function {
     pub(crate) fn parse(tokens: Tokens) -> syn::Result<Self> {
         let mut item: ItemFn = syn::parse2(tokens)?;
         if item.sig.asyncness.is_none() {
-            return Err(syn::Error::new_spanned(
-                item.sig.fn_token,
-                "make this an `async fn`",
-            ));
+            return Err(syn::Error::new_spanned(item.sig.fn_token, "make this an `async fn`"));
         }
         if !item.sig.generics.params.is_empty() {
-            return Err(syn::Error::new_spanned(
-                &item.sig.generics,
-                "no generics here",
-            ));
+            return Err(syn::Error::new_spanned(&item.sig.generics, "no generics here"));
         }
         let docs = docs(&item.attrs);
         let returns = match &item.sig.output {
@@ -37,20 +31,12 @@ impl Function {
         let (mut names, mut types, mut param_docs) = (vec![], vec![], vec![]);
         for input in &mut item.sig.inputs {
             let FnArg::Typed(param) = input else {
-                return Err(syn::Error::new_spanned(
-                    input,
-                    "a free function takes no `self`",
-                ));
+                return Err(syn::Error::new_spanned(input, "a free function takes no `self`"));
             };
             param_docs.push(self::docs(&param.attrs));
-            param
-                .attrs
-                .retain(|attribute| !attribute.path().is_ident("doc"));
+            param.attrs.retain(|attribute| !attribute.path().is_ident("doc"));
             let Pat::Ident(name) = &*param.pat else {
-                return Err(syn::Error::new_spanned(
-                    &param.pat,
-                    "a parameter needs a plain name",
-                ));
+                return Err(syn::Error::new_spanned(&param.pat, "a parameter needs a plain name"));
             };
             if name.ident == item.sig.ident {
                 let why = "a parameter cannot have its function's name: rename one of them, \
@@ -60,23 +46,11 @@ impl Function {
             names.push(name.ident.clone());
             types.push((*param.ty).clone());
         }
-        Ok(Self {
-            item,
-            docs,
-            returns,
-            names,
-            types,
-            param_docs,
-        })
+        Ok(Self { item, docs, returns, names, types, param_docs })
     }
 
     pub(crate) fn name(&self) -> String {
-        self.item
-            .sig
-            .ident
-            .to_string()
-            .trim_start_matches("r#")
-            .to_owned()
+        self.item.sig.ident.to_string().trim_start_matches("r#").to_owned()
     }
 
     /// Statements that add the parameters to a `signature`.
@@ -104,8 +78,7 @@ impl Function {
         let mut run = self.item.clone();
         run.vis = syn::Visibility::Inherited;
         run.sig.ident = Ident::new("run", name.span());
-        run.attrs
-            .retain(|attribute| !attribute.path().is_ident("doc"));
+        run.attrs.retain(|attribute| !attribute.path().is_ident("doc"));
         let (types, names, returns, docs) = (&self.types, &self.names, &self.returns, &self.docs);
         quote! {
             #[doc = #docs]
@@ -139,19 +112,10 @@ impl Function {
 fn docs(attributes: &[Attribute]) -> String {
     let line = |attribute: &Attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) => Some(text.value().trim().to_owned()),
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
             _ => None,
         },
         _ => None,
     };
-    attributes
-        .iter()
-        .filter_map(line)
-        .collect::<Vec<_>>()
-        .join("\n")
-        .trim()
-        .to_owned()
+    attributes.iter().filter_map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
 }

@@ -23,19 +23,14 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
             ("title", Setting::Text(quote!(title))),
             ("read_only", Setting::Flag(quote!(.read_only()))),
             ("destructive", Setting::Flag(quote!(.destructive(true)))),
-            (
-                "not_destructive",
-                Setting::Flag(quote!(.destructive(false))),
-            ),
+            ("not_destructive", Setting::Flag(quote!(.destructive(false)))),
             ("idempotent", Setting::Flag(quote!(.idempotent()))),
             ("open_world", Setting::Flag(quote!(.open_world(true)))),
             ("closed_world", Setting::Flag(quote!(.open_world(false)))),
         ])?;
         let name = options.name().unwrap_or_else(|| function.name());
-        let (describe, run) = (
-            function.describe(),
-            function.run(&quote!(::zcp::IntoOutput::into_output)),
-        );
+        let (describe, run) =
+            (function.describe(), function.run(&quote!(::zcp::IntoOutput::into_output)));
         let (returns, docs) = (&function.returns, &function.docs);
         Ok(function.item(
             &quote!(::zcp::Tool),
@@ -64,10 +59,8 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
             ("watched", Setting::Flag(quote!(.watched()))),
         ])?;
         let name = options.name().unwrap_or_else(|| function.name());
-        let (describe, run) = (
-            function.describe(),
-            function.run(&quote!(::zcp::IntoContents::into_contents)),
-        );
+        let (describe, run) =
+            (function.describe(), function.run(&quote!(::zcp::IntoContents::into_contents)));
         let docs = &function.docs;
         Ok(function.item(
             &quote!(::zcp::Resource),
@@ -88,15 +81,11 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     expand(options, item, |options, function| {
-        let settings = options.settings(&[
-            ("name", Setting::Name),
-            ("title", Setting::Text(quote!(title))),
-        ])?;
+        let settings = options
+            .settings(&[("name", Setting::Name), ("title", Setting::Text(quote!(title)))])?;
         let name = options.name().unwrap_or_else(|| function.name());
-        let (describe, run) = (
-            function.describe(),
-            function.run(&quote!(::zcp::IntoPrompt::into_prompt)),
-        );
+        let (describe, run) =
+            (function.describe(), function.run(&quote!(::zcp::IntoPrompt::into_prompt)));
         let docs = &function.docs;
         Ok(function.item(
             &quote!(::zcp::Prompt),

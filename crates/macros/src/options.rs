@@ -47,10 +47,7 @@ impl Options {
     pub(crate) fn parse(tokens: Tokens) -> syn::Result<Self> {
         use syn::parse::Parser;
         let all = Punctuated::<Item, Token![,]>::parse_terminated.parse2(tokens)?;
-        let mut options = Self {
-            first: None,
-            named: vec![],
-        };
+        let mut options = Self { first: None, named: vec![] };
         for option in all {
             match option {
                 Item::Text(text) if options.first.is_none() => options.first = Some(text),
@@ -104,10 +101,7 @@ impl Options {
 
 fn text(value: &Expr) -> Option<&LitStr> {
     match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text),
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text),
         _ => None,
     }
 }

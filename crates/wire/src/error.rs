@@ -39,20 +39,13 @@ pub struct RpcError {
 impl RpcError {
     /// An error without details.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        Self { code, message: message.into(), data: None }
     }
 
     /// The same error with details.
     #[must_use]
     pub fn with_data(self, data: Value) -> Self {
-        Self {
-            data: Some(data),
-            ..self
-        }
+        Self { data: Some(data), ..self }
     }
 
     /// -32700.
@@ -87,11 +80,8 @@ impl RpcError {
 
     /// -32021, with the capabilities that would have been enough.
     pub fn missing_capability(required: &Value) -> Self {
-        Self::new(
-            MISSING_CLIENT_CAPABILITY,
-            "the client did not declare a capability this needs",
-        )
-        .with_data(json!({ "requiredCapabilities": required }))
+        Self::new(MISSING_CLIENT_CAPABILITY, "the client did not declare a capability this needs")
+            .with_data(json!({ "requiredCapabilities": required }))
     }
 
     /// -32022, with the versions to choose from.

@@ -77,9 +77,7 @@ impl Id {
             let plain = !json.contains('\\');
             return match plain {
                 true => Some(Self(keep())),
-                false => serde_json::from_str::<String>(json)
-                    .ok()
-                    .map(|text| Self::text(&text)),
+                false => serde_json::from_str::<String>(json).ok().map(|text| Self::text(&text)),
             };
         }
         let digits = json.strip_prefix('-').unwrap_or(json);
@@ -129,10 +127,7 @@ impl From<RpcError> for Malformed {
 
 impl From<Malformed> for Frame {
     fn from(Malformed { id, error }: Malformed) -> Self {
-        Self::Response(Response {
-            id,
-            result: Err(error),
-        })
+        Self::Response(Response { id, result: Err(error) })
     }
 }
 
@@ -148,9 +143,7 @@ impl Message {
         if items.is_empty() {
             return Err(RpcError::invalid_request("an empty batch").into());
         }
-        let frames = items
-            .into_iter()
-            .map(|item| Frame::parse(&text.slice_ref(item.get())));
+        let frames = items.into_iter().map(|item| Frame::parse(&text.slice_ref(item.get())));
         Ok(Self::Batch(frames.collect()))
     }
 }
@@ -187,28 +180,18 @@ impl Frame {
                 Category::Data => RpcError::invalid_request(format!("not a message: {error}")),
                 _ => RpcError::parse(error),
             })?;
-        let id = envelope
-            .id
-            .and_then(|raw| Id::take(raw.get(), || text.slice_ref(raw.get())));
-        let refuse = |why: &str| Malformed {
-            id: id.clone(),
-            error: RpcError::invalid_request(why),
-        };
+        let id = envelope.id.and_then(|raw| Id::take(raw.get(), || text.slice_ref(raw.get())));
+        let refuse =
+            |why: &str| Malformed { id: id.clone(), error: RpcError::invalid_request(why) };
 
-        if envelope
-            .jsonrpc
-            .is_none_or(|version| version.get() != r#""2.0""#)
-        {
+        if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
             return Err(refuse(r#"`jsonrpc` must be "2.0""#));
         }
         if let Some(method) = envelope.method {
             let method =
                 method_name(text, method).ok_or_else(|| refuse("`method` must be a string"))?;
             let params = envelope.params.map(|raw| text.slice_ref(raw.get()));
-            if params
-                .as_ref()
-                .is_some_and(|params| !params.starts_with('{'))
-            {
+            if params.as_ref().is_some_and(|params| !params.starts_with('{')) {
                 return Err(refuse("`params` must be an object"));
             }
             return match (envelope.id, id) {
@@ -263,9 +246,7 @@ impl Frame {
 fn method_name(text: &ByteString, method: &RawValue) -> Option<ByteString> {
     let inner = method.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        return serde_json::from_str::<String>(method.get())
-            .ok()
-            .map(Into::into);
+        return serde_json::from_str::<String>(method.get()).ok().map(Into::into);
     }
     Some(text.slice_ref(inner))
 }
@@ -304,13 +285,7 @@ mod tests {
 
     #[test]
     fn an_id_comes_back_digit_for_digit() {
-        for id in [
-            "0",
-            "-7",
-            "\"\"",
-            "\"a b\"",
-            "123456789012345678901234567890",
-        ] {
+        for id in ["0", "-7", "\"\"", "\"a b\"", "123456789012345678901234567890"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             assert_eq!(parse(&text).unwrap().to_text(), text);
         }
@@ -321,10 +296,7 @@ mod tests {
         for id in ["null", "1.5", "1e3", "true", "[]", "{}"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             let malformed = parse(&text).unwrap_err();
-            assert_eq!(
-                (malformed.id, malformed.error.code),
-                (None, crate::error::INVALID_REQUEST)
-            );
+            assert_eq!((malformed.id, malformed.error.code), (None, crate::error::INVALID_REQUEST));
         }
     }
 
@@ -341,19 +313,10 @@ mod tests {
 
     #[test]
     fn broken_json_is_a_parse_error_and_odd_json_an_invalid_request() {
+        assert_eq!(parse("{").unwrap_err().error.code, crate::error::PARSE_ERROR);
+        assert_eq!(parse("7").unwrap_err().error.code, crate::error::INVALID_REQUEST);
         assert_eq!(
-            parse("{").unwrap_err().error.code,
-            crate::error::PARSE_ERROR
-        );
-        assert_eq!(
-            parse("7").unwrap_err().error.code,
-            crate::error::INVALID_REQUEST
-        );
-        assert_eq!(
-            parse(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#)
-                .unwrap_err()
-                .error
-                .code,
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#).unwrap_err().error.code,
             crate::error::INVALID_REQUEST
         );
     }

@@ -34,30 +34,19 @@ pub fn encode(value: &str) -> Cow<'_, str> {
 /// bytes are not visible ASCII.
 pub fn decode(header: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(header).ok()?.trim_matches([' ', '\t']);
-    if !text
-        .bytes()
-        .all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte))
-    {
+    if !text.bytes().all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte)) {
         return None;
     }
-    let Some(coded) = text
-        .strip_prefix(OPEN)
-        .and_then(|rest| rest.strip_suffix(CLOSE))
-    else {
+    let Some(coded) = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) else {
         return Some(Cow::Borrowed(text));
     };
-    String::from_utf8(STANDARD.decode(coded).ok()?)
-        .ok()
-        .map(Cow::Owned)
+    String::from_utf8(STANDARD.decode(coded).ok()?).ok().map(Cow::Owned)
 }
 
 /// Whether `name` may follow `Mcp-Param-`: a token of RFC 9110.
 pub fn is_token(name: &str) -> bool {
     let special = b"!#$%&'*+-.^_`|~";
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || special.contains(&b))
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || special.contains(&b))
 }
 
 #[cfg(test)]
@@ -66,21 +55,9 @@ mod tests {
 
     #[test]
     fn every_value_survives_the_trip() {
-        for value in [
-            "",
-            "plain",
-            "in ner",
-            " lead",
-            "tail\t",
-            "größe",
-            "a\nb",
-            "=?base64?eA==?=",
-        ] {
-            assert_eq!(
-                decode(encode(value).as_bytes()).as_deref(),
-                Some(value),
-                "{value:?}"
-            );
+        for value in ["", "plain", "in ner", " lead", "tail\t", "größe", "a\nb", "=?base64?eA==?="]
+        {
+            assert_eq!(decode(encode(value).as_bytes()).as_deref(), Some(value), "{value:?}");
         }
     }
 
@@ -88,10 +65,7 @@ mod tests {
     fn bad_base64_is_refused_and_other_markers_are_literal() {
         assert_eq!(decode(b"=?base64?eA=?="), None);
         assert_eq!(decode(b"=?base64?e*==?="), None);
-        assert_eq!(
-            decode(b"=?BASE64?eA==?=").as_deref(),
-            Some("=?BASE64?eA==?=")
-        );
+        assert_eq!(decode(b"=?BASE64?eA==?=").as_deref(), Some("=?BASE64?eA==?="));
         assert_eq!(decode(b"  spaced  ").as_deref(), Some("spaced"));
     }
 }

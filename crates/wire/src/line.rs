@@ -23,12 +23,7 @@ pub enum Line {
 impl Lines {
     /// Lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            limit,
-            scanned: 0,
-            skipping: false,
-        }
+        Self { buffer: BytesMut::new(), limit, scanned: 0, skipping: false }
     }
 
     /// Where the next bytes are to be read into.
@@ -40,9 +35,7 @@ impl Lines {
     /// The next whole line, if there is one. Blank lines are passed over.
     pub fn next_line(&mut self) -> Option<Line> {
         loop {
-            let newline = self.buffer[self.scanned..]
-                .iter()
-                .position(|byte| *byte == b'\n');
+            let newline = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n');
             let Some(offset) = newline else {
                 self.scanned = self.buffer.len();
                 if self.scanned > self.limit {
@@ -98,11 +91,7 @@ mod tests {
     fn a_long_line_is_dropped_and_the_next_is_read() {
         assert_eq!(
             lines(4, b"ab\r\n\n123456789\ncd"),
-            [
-                Line::Text(Bytes::from("ab")),
-                Line::TooLong,
-                Line::Text(Bytes::from("cd"))
-            ]
+            [Line::Text(Bytes::from("ab")), Line::TooLong, Line::Text(Bytes::from("cd"))]
         );
     }
 }

@@ -64,10 +64,7 @@ pub enum ResultType {
 /// The members of each method's result.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-#[expect(
-    missing_docs,
-    reason = "each variant is the result of the method of its name"
-)]
+#[expect(missing_docs, reason = "each variant is the result of the method of its name")]
 pub enum Body {
     Empty {},
     Initialize(Box<lifecycle::InitializeResult>),

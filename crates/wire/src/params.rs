@@ -68,14 +68,9 @@ impl<'a> Params<'a> {
     /// older clients wrote, `meta.progressToken` and `meta.progress_token`.
     pub fn progress_token(&self) -> Option<&'a RawValue> {
         let usual = self.meta.as_ref().and_then(|meta| meta.progress_token);
-        let other = || {
-            serde_json::from_str::<OtherMeta<'a>>(self.other_meta?.get())
-                .ok()?
-                .progress_token
-        };
-        usual
-            .or_else(other)
-            .filter(|token| crate::Id::from_json(token.get()).is_some())
+        let other =
+            || serde_json::from_str::<OtherMeta<'a>>(self.other_meta?.get()).ok()?.progress_token;
+        usual.or_else(other).filter(|token| crate::Id::from_json(token.get()).is_some())
     }
 }
 
@@ -124,11 +119,7 @@ mod tests {
             r#"{"meta":{"progress_token":7}}"#,
         ] {
             let params = Params::parse(Some(json)).unwrap();
-            assert_eq!(
-                params.progress_token().map(RawValue::get),
-                Some("7"),
-                "{json}"
-            );
+            assert_eq!(params.progress_token().map(RawValue::get), Some("7"), "{json}");
         }
     }
 }

@@ -36,12 +36,7 @@ impl Pending {
     /// Hands a response to whoever waits for it; false when nobody does.
     pub fn close(&self, response: Response) -> bool {
         let Some(id) = response.id else { return false };
-        let waiting = self
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .remove(&id);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&id);
         waiting.is_some_and(|sender| sender.send(response.result).is_ok())
     }
 }

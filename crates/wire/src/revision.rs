@@ -51,12 +51,7 @@ pub struct Method {
 }
 
 const fn row(name: &'static str, from: From, since: Revision, until: Option<Revision>) -> Method {
-    Method {
-        name,
-        from,
-        since,
-        until,
-    }
+    Method { name, from, since, until }
 }
 
 const SESSIONS_ONLY: Option<Revision> = Some(V2026_07_28);
@@ -64,12 +59,7 @@ const SESSIONS_ONLY: Option<Revision> = Some(V2026_07_28);
 /// Every method and notification of the core protocol.
 pub const METHODS: &[Method] = &[
     row("initialize", From::Client, V2024_11_05, SESSIONS_ONLY),
-    row(
-        "notifications/initialized",
-        From::Client,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
+    row("notifications/initialized", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("ping", From::Both, V2024_11_05, SESSIONS_ONLY),
     row("server/discover", From::Client, V2026_07_28, None),
     row("tools/list", From::Client, V2024_11_05, None),
@@ -79,96 +69,30 @@ pub const METHODS: &[Method] = &[
     row("resources/list", From::Client, V2024_11_05, None),
     row("resources/read", From::Client, V2024_11_05, None),
     row("resources/templates/list", From::Client, V2024_11_05, None),
-    row(
-        "resources/subscribe",
-        From::Client,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
-    row(
-        "resources/unsubscribe",
-        From::Client,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
+    row("resources/subscribe", From::Client, V2024_11_05, SESSIONS_ONLY),
+    row("resources/unsubscribe", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("subscriptions/listen", From::Client, V2026_07_28, None),
     row("completion/complete", From::Client, V2024_11_05, None),
     row("logging/setLevel", From::Client, V2024_11_05, SESSIONS_ONLY),
-    row(
-        "sampling/createMessage",
-        From::Server,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
+    row("sampling/createMessage", From::Server, V2024_11_05, SESSIONS_ONLY),
     row("roots/list", From::Server, V2024_11_05, SESSIONS_ONLY),
-    row(
-        "elicitation/create",
-        From::Server,
-        V2025_06_18,
-        SESSIONS_ONLY,
-    ),
+    row("elicitation/create", From::Server, V2025_06_18, SESSIONS_ONLY),
     row("notifications/cancelled", From::Both, V2024_11_05, None),
-    row(
-        "notifications/progress",
-        From::Both,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
+    row("notifications/progress", From::Both, V2024_11_05, SESSIONS_ONLY),
     row("notifications/progress", From::Server, V2026_07_28, None),
     row("notifications/message", From::Server, V2024_11_05, None),
-    row(
-        "notifications/tools/list_changed",
-        From::Server,
-        V2024_11_05,
-        None,
-    ),
-    row(
-        "notifications/prompts/list_changed",
-        From::Server,
-        V2024_11_05,
-        None,
-    ),
-    row(
-        "notifications/resources/list_changed",
-        From::Server,
-        V2024_11_05,
-        None,
-    ),
-    row(
-        "notifications/resources/updated",
-        From::Server,
-        V2024_11_05,
-        None,
-    ),
-    row(
-        "notifications/roots/list_changed",
-        From::Client,
-        V2024_11_05,
-        SESSIONS_ONLY,
-    ),
-    row(
-        "notifications/elicitation/complete",
-        From::Server,
-        V2025_11_25,
-        SESSIONS_ONLY,
-    ),
-    row(
-        "notifications/subscriptions/acknowledged",
-        From::Server,
-        V2026_07_28,
-        None,
-    ),
+    row("notifications/tools/list_changed", From::Server, V2024_11_05, None),
+    row("notifications/prompts/list_changed", From::Server, V2024_11_05, None),
+    row("notifications/resources/list_changed", From::Server, V2024_11_05, None),
+    row("notifications/resources/updated", From::Server, V2024_11_05, None),
+    row("notifications/roots/list_changed", From::Client, V2024_11_05, SESSIONS_ONLY),
+    row("notifications/elicitation/complete", From::Server, V2025_11_25, SESSIONS_ONLY),
+    row("notifications/subscriptions/acknowledged", From::Server, V2026_07_28, None),
 ];
 
 impl Revision {
     /// Every revision, oldest first.
-    pub const ALL: [Self; 5] = [
-        V2024_11_05,
-        V2025_03_26,
-        V2025_06_18,
-        V2025_11_25,
-        V2026_07_28,
-    ];
+    pub const ALL: [Self; 5] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
     /// The newest.
     pub const LATEST: Self = V2026_07_28;
     /// The newest that is opened by a handshake: what an unknown offer is answered with.
@@ -180,18 +104,12 @@ impl Revision {
 
     /// Whether the method is one of this revision's.
     pub fn has(self, method: &str) -> bool {
-        METHODS
-            .iter()
-            .any(|row| row.name == method && row.is_in(self))
+        METHODS.iter().any(|row| row.name == method && row.is_in(self))
     }
 
     /// How conversations of this revision are held.
     pub fn era(self) -> Era {
-        if self >= V2026_07_28 {
-            Era::Stateless
-        } else {
-            Era::Handshake
-        }
+        if self >= V2026_07_28 { Era::Stateless } else { Era::Handshake }
     }
 
     /// Whether messages may come in arrays.
@@ -223,9 +141,7 @@ impl Revision {
 
     /// The revision of a date.
     pub fn parse(date: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|revision| revision.as_str() == date)
+        Self::ALL.into_iter().find(|revision| revision.as_str() == date)
     }
 
     /// What a handshake's offer is answered with: the same, or the newest a handshake can open.
@@ -280,26 +196,10 @@ struct Step {
 
 /// Newest first.
 const STEPS: &[Step] = &[
-    Step {
-        added_in: V2026_07_28,
-        reply: r2026_07_28::reply,
-        question: r2026_07_28::question,
-    },
-    Step {
-        added_in: V2025_11_25,
-        reply: r2025_11_25::reply,
-        question: r2025_11_25::question,
-    },
-    Step {
-        added_in: V2025_06_18,
-        reply: r2025_06_18::reply,
-        question: r2025_06_18::question,
-    },
-    Step {
-        added_in: V2025_03_26,
-        reply: r2025_03_26::reply,
-        question: r2025_03_26::question,
-    },
+    Step { added_in: V2026_07_28, reply: r2026_07_28::reply, question: r2026_07_28::question },
+    Step { added_in: V2025_11_25, reply: r2025_11_25::reply, question: r2025_11_25::question },
+    Step { added_in: V2025_06_18, reply: r2025_06_18::reply, question: r2025_06_18::question },
+    Step { added_in: V2025_03_26, reply: r2025_03_26::reply, question: r2025_03_26::question },
 ];
 
 /// Rewrites a reply of the latest revision into what `to` may be told.
@@ -322,10 +222,7 @@ mod tests {
 
     #[test]
     fn an_offer_is_echoed_or_answered_with_the_newest_handshake() {
-        for revision in Revision::ALL
-            .into_iter()
-            .filter(|r| r.era() == Era::Handshake)
-        {
+        for revision in Revision::ALL.into_iter().filter(|r| r.era() == Era::Handshake) {
             assert_eq!(Revision::negotiate(revision.as_str()), revision);
         }
         for unknown in ["2026-07-28", "1999-01-01", ""] {

@@ -69,19 +69,12 @@ impl Decoder {
     }
 
     fn take_line(&mut self) -> Option<String> {
-        let end = self
-            .buffer
-            .iter()
-            .position(|byte| matches!(byte, b'\n' | b'\r'))?;
+        let end = self.buffer.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
         let carriage = self.buffer[end] == b'\r';
         if carriage && end + 1 == self.buffer.len() {
             return None; // Its newline may still be on the way.
         }
-        let skip = if carriage && self.buffer[end + 1] == b'\n' {
-            2
-        } else {
-            1
-        };
+        let skip = if carriage && self.buffer[end + 1] == b'\n' { 2 } else { 1 };
         let line = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
         self.buffer.drain(..end + skip);
         Some(line)
@@ -133,10 +126,7 @@ mod tests {
                     data: r#"{"a":1}"#.into(),
                     retry: Some(Duration::from_millis(500)),
                 },
-                Event {
-                    data: "one\ntwo".into(),
-                    ..Event::default()
-                },
+                Event { data: "one\ntwo".into(), ..Event::default() },
             ]
         );
     }

@@ -32,10 +32,7 @@ impl KeyRing {
     /// A ring with one key, which must be random.
     #[must_use]
     pub fn new(current: [u8; 32]) -> Self {
-        Self {
-            current: Key::new(current),
-            old: Vec::new(),
-        }
+        Self { current: Key::new(current), old: Vec::new() }
     }
 
     /// Also opens what this key has sealed.
@@ -49,10 +46,7 @@ impl KeyRing {
     #[must_use]
     pub fn rotate(&self, new: [u8; 32]) -> Self {
         let old = self.keys().cloned().collect();
-        Self {
-            current: Key::new(new),
-            old,
-        }
+        Self { current: Key::new(new), old }
     }
 
     /// Makes a token that nobody else can read or change, and that opens only with the same
@@ -78,13 +72,7 @@ impl KeyRing {
         let sealed = self
             .current
             .cipher
-            .encrypt(
-                &XNonce::from(nonce),
-                Payload {
-                    msg: plain,
-                    aad: bound_to,
-                },
-            )
+            .encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: bound_to })
             .expect("the text is shorter than the cipher's 256 GiB");
         URL_SAFE_NO_PAD.encode([&self.current.id[..], &nonce, &sealed].concat())
     }
@@ -96,17 +84,9 @@ impl KeyRing {
         let (id, token) = token.split_first_chunk::<ID>()?;
         let (nonce, sealed) = token.split_first_chunk::<NONCE>()?;
         let nonce = XNonce::from(*nonce);
-        self.keys().filter(|key| key.id == *id).find_map(|key| {
-            key.cipher
-                .decrypt(
-                    &nonce,
-                    Payload {
-                        msg: sealed,
-                        aad: bound_to,
-                    },
-                )
-                .ok()
-        })
+        self.keys()
+            .filter(|key| key.id == *id)
+            .find_map(|key| key.cipher.decrypt(&nonce, Payload { msg: sealed, aad: bound_to }).ok())
     }
 
     fn keys(&self) -> impl Iterator<Item = &Key> {
@@ -116,9 +96,7 @@ impl KeyRing {
 
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyRing")
-            .field("keys", &self.keys().count())
-            .finish()
+        f.debug_struct("KeyRing").field("keys", &self.keys().count()).finish()
     }
 }
 
@@ -134,15 +112,8 @@ struct Key {
 impl Key {
     fn new(key: [u8; 32]) -> Self {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(key));
-        let nonces = Sha256::new_with_prefix(b"nonces")
-            .chain_update(key)
-            .finalize()
-            .into();
-        Self {
-            id: [a, b, c, d],
-            nonces,
-            cipher: XChaCha20Poly1305::new(&key.into()),
-        }
+        let nonces = Sha256::new_with_prefix(b"nonces").chain_update(key).finalize().into();
+        Self { id: [a, b, c, d], nonces, cipher: XChaCha20Poly1305::new(&key.into()) }
     }
 }
 
@@ -179,10 +150,7 @@ mod tests {
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
-            assert_eq!(
-                ring.open(&String::from_utf8(changed).unwrap(), b"alice"),
-                None
-            );
+            assert_eq!(ring.open(&String::from_utf8(changed).unwrap(), b"alice"), None);
             assert_eq!(ring.open(&token[..at], b"alice"), None);
         }
         assert_eq!(ring.open("not base64 ü", b"alice"), None);
@@ -206,9 +174,6 @@ mod tests {
 
     #[test]
     fn debug_shows_no_key() {
-        assert_eq!(
-            format!("{:?}", KeyRing::new([9; 32])),
-            "KeyRing { keys: 1 }"
-        );
+        assert_eq!(format!("{:?}", KeyRing::new([9; 32])), "KeyRing { keys: 1 }");
     }
 }

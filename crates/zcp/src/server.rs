@@ -48,11 +48,7 @@ impl Server {
     /// A server of a name, which clients show and programs tell servers apart by.
     pub fn new(name: impl Into<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let info = Implementation {
-            name: name.into(),
-            version,
-            ..Implementation::default()
-        };
+        let info = Implementation { name: name.into(), version, ..Implementation::default() };
         Self {
             parts: Parts {
                 info,
@@ -185,10 +181,7 @@ impl Server {
     /// said otherwise. A list that depends on who asks must stay private.
     pub fn cache_lists(mut self, lifetime: Duration, scope: CacheScope) -> Self {
         let ttl_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-        self.parts.settings.list_cache = Cache {
-            ttl_ms,
-            cache_scope: scope,
-        };
+        self.parts.settings.list_cache = Cache { ttl_ms, cache_scope: scope };
         self
     }
 
@@ -253,9 +246,7 @@ impl Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("info", &self.parts.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("info", &self.parts.info).finish_non_exhaustive()
     }
 }
 

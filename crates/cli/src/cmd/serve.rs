@@ -16,21 +16,14 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
         Some(address) => Some(bind(address, &serve).await?),
         None => None,
     };
-    let unix = serve
-        .unix
-        .as_ref()
-        .map(|path| guarded(Http::unix(path), &serve));
+    let unix = serve.unix.as_ref().map(|path| guarded(Http::unix(path), &serve));
     let address = http.as_ref().map(|(_, address)| *address);
     // With a client on standard output, only the client is spoken to.
     if !serve.stdio {
         print::serving(address, serve.unix.as_deref(), json)?;
     }
     let stop = CancellationToken::new();
-    let wires = (
-        serve.stdio.then_some(Stdio),
-        http.map(|(http, _)| http),
-        unix,
-    );
+    let wires = (serve.stdio.then_some(Stdio), http.map(|(http, _)| http), unix);
     let serving = demo::server().serve_until(wires, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
@@ -43,27 +36,19 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
 }
 
 async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), Box<dyn Error>> {
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("{address} is in use: stop what uses it, or choose another with --http")
-            }
-            _ => format!("{address}: {error}"),
-        })?;
+    let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is in use: stop what uses it, or choose another with --http")
+        }
+        _ => format!("{address}: {error}"),
+    })?;
     let bound = listener.local_addr()?;
     Ok((guarded(Http::on(listener)?, serve), bound))
 }
 
 fn guarded(http: Http, serve: &Serve) -> Http {
-    let http = serve
-        .allow_host
-        .iter()
-        .fold(http, |http, host| http.allow_host(host));
-    serve
-        .allow_origin
-        .iter()
-        .fold(http, |http, origin| http.allow_origin(origin))
+    let http = serve.allow_host.iter().fold(http, |http, host| http.allow_host(host));
+    serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin))
 }
 
 async fn told_to_stop() -> io::Result<()> {

@@ -83,14 +83,12 @@ impl ClientCapabilities {
     /// Whether there is something at the end of a path of members.
     pub fn has(&self, path: &[&str]) -> bool {
         let mut members = Some(&self.0);
-        path.iter().all(
-            |name| match members.and_then(|members| members.get(*name)) {
-                Some(value) => {
-                    members = value.as_object();
-                    true
-                }
-                None => false,
-            },
-        )
+        path.iter().all(|name| match members.and_then(|members| members.get(*name)) {
+            Some(value) => {
+                members = value.as_object();
+                true
+            }
+            None => false,
+        })
     }
 }

@@ -21,11 +21,7 @@ pub struct Content {
 
 /// The kinds of content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "each field is the member of its name")]
 pub enum Kind {
     /// Words.
@@ -39,11 +35,7 @@ pub enum Kind {
     /// A resource, read.
     Resource { resource: ResourceContents },
     /// A model's wish to use a tool. Only in sampling.
-    ToolUse {
-        id: String,
-        name: String,
-        input: Value,
-    },
+    ToolUse { id: String, name: String, input: Value },
     /// What the tool gave. Only in sampling.
     ToolResult {
         tool_use_id: String,
@@ -115,20 +107,12 @@ impl Content {
 
     /// A picture: its bytes and their type, such as `image/png`.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
-        Kind::Image {
-            data: STANDARD.encode(bytes),
-            mime_type: mime_type.into(),
-        }
-        .into()
+        Kind::Image { data: STANDARD.encode(bytes), mime_type: mime_type.into() }.into()
     }
 
     /// A sound: its bytes and their type, such as `audio/wav`.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
-        Kind::Audio {
-            data: STANDARD.encode(bytes),
-            mime_type: mime_type.into(),
-        }
-        .into()
+        Kind::Audio { data: STANDARD.encode(bytes), mime_type: mime_type.into() }.into()
     }
 
     /// A reference to a resource.
@@ -144,10 +128,7 @@ impl Content {
     /// The same content, for whom and how much it matters.
     #[must_use]
     pub fn annotate(self, annotations: Annotations) -> Self {
-        Self {
-            annotations: Some(annotations),
-            ..self
-        }
+        Self { annotations: Some(annotations), ..self }
     }
 
     /// The words, if that is what it is.
@@ -168,9 +149,7 @@ impl Content {
     pub(crate) fn link_as_text(&mut self) {
         if let Kind::ResourceLink(resource) = &self.kind {
             let label = resource.title.as_ref().unwrap_or(&resource.name);
-            self.kind = Kind::Text {
-                text: format!("{label}: {}", resource.uri),
-            };
+            self.kind = Kind::Text { text: format!("{label}: {}", resource.uri) };
         }
     }
 
@@ -190,20 +169,14 @@ impl Content {
     /// A sound, for models that cannot hear: a note that there was one.
     pub(crate) fn audio_as_text(&mut self) {
         if let Kind::Audio { mime_type, .. } = &self.kind {
-            self.kind = Kind::Text {
-                text: format!("[audio: {mime_type}]"),
-            };
+            self.kind = Kind::Text { text: format!("[audio: {mime_type}]") };
         }
     }
 }
 
 impl From<Kind> for Content {
     fn from(kind: Kind) -> Self {
-        Self {
-            kind,
-            annotations: None,
-            meta: None,
-        }
+        Self { kind, annotations: None, meta: None }
     }
 }
 

@@ -20,16 +20,8 @@ pub enum Level {
 
 impl Level {
     /// The names on the wire, least serious first.
-    pub const NAMES: [&str; 8] = [
-        "debug",
-        "info",
-        "notice",
-        "warning",
-        "error",
-        "critical",
-        "alert",
-        "emergency",
-    ];
+    pub const NAMES: [&str; 8] =
+        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 }
 
 /// The parameters of `notifications/message`.

@@ -74,17 +74,11 @@ pub struct PromptMessage {
 impl PromptMessage {
     /// Something the person says.
     pub fn user(content: impl Into<Content>) -> Self {
-        Self {
-            role: Role::User,
-            content: content.into(),
-        }
+        Self { role: Role::User, content: content.into() }
     }
 
     /// Something the model says.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self {
-            role: Role::Assistant,
-            content: content.into(),
-        }
+        Self { role: Role::Assistant, content: content.into() }
     }
 }

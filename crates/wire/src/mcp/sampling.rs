@@ -165,10 +165,6 @@ pub struct CreateMessageResult {
 impl CreateMessageResult {
     /// The words of the answer.
     pub fn text(&self) -> String {
-        self.content
-            .iter()
-            .filter_map(Content::as_text)
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n")
     }
 }

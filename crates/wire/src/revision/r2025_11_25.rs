@@ -15,23 +15,14 @@ pub(super) fn reply(reply: &mut Reply) {
                 tool.execution = None;
             }
         }
-        Body::Prompts(list) => list
-            .items
-            .iter_mut()
-            .for_each(|prompt| prompt.icons = vec![]),
+        Body::Prompts(list) => list.items.iter_mut().for_each(|prompt| prompt.icons = vec![]),
         Body::Resources(list) => list.items.iter_mut().for_each(|item| item.icons = vec![]),
         Body::Templates(list) => list.items.iter_mut().for_each(|item| item.icons = vec![]),
         Body::CallTool(result) => {
-            result
-                .content
-                .iter_mut()
-                .for_each(|content| content.drop_icons());
+            result.content.iter_mut().for_each(|content| content.drop_icons());
         }
         Body::GetPrompt(result) => {
-            result
-                .messages
-                .iter_mut()
-                .for_each(|message| message.content.drop_icons());
+            result.messages.iter_mut().for_each(|message| message.content.drop_icons());
         }
         _ => (),
     }

@@ -42,11 +42,7 @@ pub struct Visit {
 impl Visit {
     /// What the user is told, and the page: https, or http on this machine, and without secrets.
     pub fn new(message: impl Into<String>, page: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            page: page.into(),
-            id: crate::token(),
-        }
+        Self { message: message.into(), page: page.into(), id: crate::token() }
     }
 
     /// What [`Ctx::visited`](super::ctx::Ctx::visited) announces the visit's end by.
@@ -72,14 +68,9 @@ pub(crate) fn page(visit: &Visit) -> Result<Elicit> {
     let url = &visit.page;
     let local = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
     if !url.starts_with("https://") && !local.iter().any(|prefix| url.starts_with(prefix)) {
-        return Err(CallError::new(
-            "a page to visit must be https, or http on this machine",
-        ));
+        return Err(CallError::new("a page to visit must be https, or http on this machine"));
     }
-    let named = |pair: &str| {
-        pair.split_once('=')
-            .is_some_and(|(name, _)| is_secret(name))
-    };
+    let named = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| is_secret(name));
     let host = url.split('/').nth(2).unwrap_or_default();
     if host.contains('@') || url.split(['?', '&', '#']).skip(1).any(named) {
         return Err(CallError::new(
@@ -127,9 +118,7 @@ fn flat(schema: Value) -> Result<Value> {
         return Err(CallError::new("a form's schema must be an object"));
     };
     schema.insert("type".into(), "object".into());
-    let properties = schema
-        .entry("properties")
-        .or_insert_with(|| Map::new().into());
+    let properties = schema.entry("properties").or_insert_with(|| Map::new().into());
     let Some(properties) = properties.as_object() else {
         return Err(CallError::new("a form's `properties` must be an object"));
     };
@@ -140,10 +129,8 @@ fn flat(schema: Value) -> Result<Value> {
             )));
         }
         let kind = property.get("type").and_then(Value::as_str);
-        let known = matches!(
-            kind,
-            Some("string" | "number" | "integer" | "boolean" | "array")
-        ) || property.get("enum").is_some()
+        let known = matches!(kind, Some("string" | "number" | "integer" | "boolean" | "array"))
+            || property.get("enum").is_some()
             || property.get("oneOf").is_some();
         if !known {
             return Err(CallError::new(format!(
@@ -151,13 +138,7 @@ fn flat(schema: Value) -> Result<Value> {
             )));
         }
     }
-    for key in [
-        "$schema",
-        "title",
-        "description",
-        "additionalProperties",
-        "$defs",
-    ] {
+    for key in ["$schema", "title", "description", "additionalProperties", "$defs"] {
         schema.remove(key);
     }
     Ok(schema.into())
@@ -165,11 +146,8 @@ fn flat(schema: Value) -> Result<Value> {
 
 /// Whether a name sounds like something no form and no header should carry.
 pub(crate) fn is_secret(name: &str) -> bool {
-    let name: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect::<String>()
-        .to_lowercase();
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     [
         "password",
         "passwd",

@@ -26,22 +26,13 @@ pub struct Call {
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
 pub enum Op {
     /// One page of a list, after an item's name.
-    List {
-        kind: ListKind,
-        after: Option<String>,
-    },
+    List { kind: ListKind, after: Option<String> },
     /// A tool, with JSON text of its arguments' object.
-    CallTool {
-        name: String,
-        args: Option<ByteString>,
-    },
+    CallTool { name: String, args: Option<ByteString> },
     /// A resource.
     ReadResource { uri: String },
     /// A prompt.
-    GetPrompt {
-        name: String,
-        args: BTreeMap<String, String>,
-    },
+    GetPrompt { name: String, args: BTreeMap<String, String> },
     /// What an argument could be.
     Complete(Complete),
 }

@@ -70,12 +70,8 @@ impl Catalog {
     pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         let prompt = prompt.into();
         let needs = prompt.signature.clone();
-        let ready = prompt
-            .ready()
-            .map(|prompt| (prompt.info().name.clone(), prompt));
-        self.completes |= ready
-            .as_ref()
-            .is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
+        let ready = prompt.ready().map(|prompt| (prompt.info().name.clone(), prompt));
+        self.completes |= ready.as_ref().is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
         self.add(|all| &mut all.prompts, "prompt", ready, &needs);
         self
     }
@@ -96,31 +92,15 @@ impl Catalog {
             Entry::Occupied(_) => self.mistakes.push(format!("{label} is there twice")),
             Entry::Vacant(place) => drop(place.insert(Arc::new(item))),
         }
-        self.needs
-            .extend(signature.needs.iter().map(|need| (label.clone(), *need)));
+        self.needs.extend(signature.needs.iter().map(|need| (label.clone(), *need)));
     }
 
     /// Adds what another catalog has; of two with one name the first stays.
     pub(crate) fn merge(&mut self, other: &Self) {
         merge(&mut self.tools, &other.tools, "tool", &mut self.mistakes);
-        merge(
-            &mut self.resources,
-            &other.resources,
-            "resource",
-            &mut self.mistakes,
-        );
-        merge(
-            &mut self.templates,
-            &other.templates,
-            "resource",
-            &mut self.mistakes,
-        );
-        merge(
-            &mut self.prompts,
-            &other.prompts,
-            "prompt",
-            &mut self.mistakes,
-        );
+        merge(&mut self.resources, &other.resources, "resource", &mut self.mistakes);
+        merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
+        merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
         self.watched |= other.watched;
         self.completes |= other.completes;
         self.needs.extend(other.needs.iter().cloned());
@@ -129,10 +109,7 @@ impl Catalog {
 
     /// Everything that is wrong with it.
     pub(crate) fn mistakes(&self, state: &http::Extensions) -> Vec<String> {
-        let missing = self
-            .needs
-            .iter()
-            .filter(|(_, need)| !(need.is_there)(state));
+        let missing = self.needs.iter().filter(|(_, need)| !(need.is_there)(state));
         let missing = missing
             .map(|(label, need)| format!("{label} needs state `{}`: add `.state(..)`", need.name));
         self.mistakes.iter().cloned().chain(missing).collect()
@@ -227,19 +204,13 @@ impl Catalog {
         };
         match kind {
             ListKind::Tools => {
-                self.tools
-                    .values()
-                    .for_each(|tool| add(serde_json::to_vec(&tool.info)));
+                self.tools.values().for_each(|tool| add(serde_json::to_vec(&tool.info)));
             }
             ListKind::Prompts => {
-                self.prompts
-                    .values()
-                    .for_each(|prompt| add(serde_json::to_vec(prompt.info())));
+                self.prompts.values().for_each(|prompt| add(serde_json::to_vec(prompt.info())));
             }
             ListKind::Resources => {
-                self.resources
-                    .values()
-                    .for_each(|one| add(serde_json::to_vec(one.info())));
+                self.resources.values().for_each(|one| add(serde_json::to_vec(one.info())));
             }
             ListKind::Templates => {
                 let infos = self.templates.values().map(|one| one.template_info());
@@ -260,8 +231,7 @@ fn following<'a, T>(
     after: Option<&str>,
 ) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    room.range::<str, _>((start, Bound::Unbounded))
-        .map(|(name, item)| (name.as_str(), &**item))
+    room.range::<str, _>((start, Bound::Unbounded)).map(|(name, item)| (name.as_str(), &**item))
 }
 
 fn merge<T>(into: &mut Map<T>, from: &Map<T>, what: &str, mistakes: &mut Vec<String>) {
@@ -290,9 +260,7 @@ pub struct Live {
 
 impl Default for Live {
     fn default() -> Self {
-        Self {
-            sender: Arc::new(watch::Sender::new(Arc::default())),
-        }
+        Self { sender: Arc::new(watch::Sender::new(Arc::default())) }
     }
 }
 

@@ -43,10 +43,7 @@ impl Changes {
     pub async fn announce(&self, change: &Change) -> Result<(), StoreError> {
         let entry =
             serde_json::to_vec(change).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-        self.store
-            .append(LOG, Bytes::from(entry), KEEP, None)
-            .await
-            .map(drop)
+        self.store.append(LOG, Bytes::from(entry), KEEP, None).await.map(drop)
     }
 
     /// Where the log ends now.
@@ -63,10 +60,7 @@ impl Changes {
             position,
             read: VecDeque::new(),
         };
-        stream::unfold(
-            tail,
-            |mut tail| async move { Some((tail.next().await?, tail)) },
-        )
+        stream::unfold(tail, |mut tail| async move { Some((tail.next().await?, tail)) })
     }
 }
 
@@ -87,10 +81,9 @@ impl Tail {
             match self.store.after(LOG, self.position).await {
                 Ok(entries) if entries.is_empty() => self.grown.next().await?,
                 Ok(entries) => {
-                    self.read
-                        .extend(entries.into_iter().filter_map(|(position, entry)| {
-                            Some((position, serde_json::from_slice(&entry).ok()?))
-                        }))
+                    self.read.extend(entries.into_iter().filter_map(|(position, entry)| {
+                        Some((position, serde_json::from_slice(&entry).ok()?))
+                    }))
                 }
                 Err(StoreError::Gone) => {
                     let held = self.store.after(LOG, 0).await.unwrap_or_default();

@@ -52,16 +52,8 @@ where
 
 impl<const N: usize> Completer for [&'static str; N] {
     fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>> {
-        let fits = |value: &&&str| {
-            value
-                .to_lowercase()
-                .starts_with(&typed.value.to_lowercase())
-        };
-        let values = self
-            .iter()
-            .filter(fits)
-            .map(|value| (*value).to_owned())
-            .collect();
+        let fits = |value: &&&str| value.to_lowercase().starts_with(&typed.value.to_lowercase());
+        let values = self.iter().filter(fits).map(|value| (*value).to_owned()).collect();
         Box::pin(ready(Ok(values)))
     }
 }
@@ -91,11 +83,7 @@ impl Completers {
         let mut values = completer.complete(typed).await?;
         let total = values.len();
         values.truncate(MAX_VALUES);
-        Ok(Completion {
-            values,
-            total: Some(total),
-            has_more: Some(total > MAX_VALUES),
-        })
+        Ok(Completion { values, total: Some(total), has_more: Some(total > MAX_VALUES) })
     }
 }
 

@@ -68,10 +68,7 @@ pub struct About {
 impl Ctx {
     /// A context that reports to `reporter`.
     pub fn new(reporter: Arc<dyn Reporter>, about: About) -> Self {
-        Self {
-            reporter,
-            about: Arc::new(about),
-        }
+        Self { reporter, about: Arc::new(about) }
     }
 
     /// What the wire or one of its layers left for this call.
@@ -140,37 +137,23 @@ impl Ctx {
     /// Asks the user to visit a page. `Accept` is consent to visit, not proof of a visit. To
     /// refuse the call until the page was visited, return [`CallError::VisitFirst`] instead.
     pub async fn visit(&self, key: &str, visit: &Visit) -> Result<Answer<Value>> {
-        ask::read(
-            self.reporter
-                .ask(key, InputRequest::Elicit(ask::page(visit)?))
-                .await?,
-        )
+        ask::read(self.reporter.ask(key, InputRequest::Elicit(ask::page(visit)?)).await?)
     }
 
     /// Tells the client that was sent there that the page is done.
     pub async fn visited(&self, visit: &str) -> Result<()> {
-        Ok(self
-            .about
-            .changes
-            .announce(&Change::Visited(visit.to_owned()))
-            .await?)
+        Ok(self.about.changes.announce(&Change::Visited(visit.to_owned())).await?)
     }
 
     /// Asks the client's model.
     pub async fn sample(&self, key: &str, question: CreateMessage) -> Result<CreateMessageResult> {
-        let answer = self
-            .reporter
-            .ask(key, InputRequest::Sample(Box::new(question)))
-            .await?;
+        let answer = self.reporter.ask(key, InputRequest::Sample(Box::new(question))).await?;
         serde_json::from_value(answer).map_err(|error| malformed(&error))
     }
 
     /// Which folders the client works in.
     pub async fn roots(&self, key: &str) -> Result<Vec<Root>> {
-        let answer = self
-            .reporter
-            .ask(key, InputRequest::Roots(ListRoots {}))
-            .await?;
+        let answer = self.reporter.ask(key, InputRequest::Roots(ListRoots {})).await?;
         let mut result: ListRootsResult =
             serde_json::from_value(answer).map_err(|error| malformed(&error))?;
         result.roots.retain(|root| root.uri.starts_with("file://"));
@@ -211,11 +194,7 @@ impl Ctx {
 
     /// Tells whoever subscribed to the resource that it changed.
     pub async fn updated(&self, uri: impl Into<String>) -> Result<()> {
-        Ok(self
-            .about
-            .changes
-            .announce(&Change::Updated(uri.into()))
-            .await?)
+        Ok(self.about.changes.announce(&Change::Updated(uri.into())).await?)
     }
 
     /// Seals a value into a handle only this caller can open, for a while.
@@ -228,11 +207,8 @@ impl Ctx {
     /// Opens a handle made by [`handle`](Self::handle).
     pub fn open_handle<T: DeserializeOwned>(&self, handle: &str) -> Result<T> {
         let unknown = || CallError::new("no such handle: get a new one");
-        let text = self
-            .about
-            .keys
-            .open(handle, self.handle_owner().as_bytes())
-            .ok_or_else(unknown)?;
+        let text =
+            self.about.keys.open(handle, self.handle_owner().as_bytes()).ok_or_else(unknown)?;
         let (expires, value): (u64, T) = serde_json::from_slice(&text).map_err(|_| unknown())?;
         if expires < crate::clock::now() {
             return Err(CallError::new("this handle has expired: get a new one"));
@@ -251,16 +227,12 @@ fn malformed(error: &serde_json::Error) -> CallError {
 
 impl fmt::Debug for Ctx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ctx")
-            .field("principal", &self.about.principal)
-            .finish_non_exhaustive()
+        f.debug_struct("Ctx").field("principal", &self.about.principal).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("About")
-            .field("principal", &self.principal)
-            .finish_non_exhaustive()
+        f.debug_struct("About").field("principal", &self.principal).finish_non_exhaustive()
     }
 }

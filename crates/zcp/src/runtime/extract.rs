@@ -86,11 +86,7 @@ impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
 
     fn from_call(input: &Input) -> impl Future<Output = Result<Self>> + Send {
         let state = input.state.get::<T>().cloned();
-        ready(
-            state
-                .map(Self)
-                .ok_or_else(|| CallError::new("the server lacks a state")),
-        )
+        ready(state.map(Self).ok_or_else(|| CallError::new("the server lacks a state")))
     }
 }
 

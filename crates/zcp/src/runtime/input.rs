@@ -29,14 +29,7 @@ pub struct Input {
 
 impl Input {
     pub(crate) fn new(args: Option<ByteString>, ctx: Ctx, state: Arc<Extensions>) -> Self {
-        Self {
-            args,
-            fields: OnceLock::new(),
-            text_only: false,
-            uri: None,
-            ctx,
-            state,
-        }
+        Self { args, fields: OnceLock::new(), text_only: false, uri: None, ctx, state }
     }
 
     /// JSON text of the arguments' object.
@@ -74,10 +67,7 @@ impl Input {
         {
             return Ok(value);
         }
-        Err(CallError::new(format!(
-            "the argument `{name}` is wrong: {}",
-            explain(&error)
-        )))
+        Err(CallError::new(format!("the argument `{name}` is wrong: {}", explain(&error))))
     }
 
     fn split(&self) -> Result<Vec<(String, ByteString)>> {

@@ -39,11 +39,7 @@ impl Default for Metrics {
         };
         let registry = &mut all.registry;
         registry.register("calls", "Operations that ended, by how", all.calls.clone());
-        registry.register(
-            "call_seconds",
-            "How long operations took",
-            all.seconds.clone(),
-        );
+        registry.register("call_seconds", "How long operations took", all.seconds.clone());
         registry.register("calls_running", "Operations under way", all.running.clone());
         registry.register("sessions", "Open sessions", all.sessions.clone());
         registry.register("streams", "Open event streams", all.streams.clone());
@@ -64,12 +60,7 @@ impl Metrics {
     /// An operation begins; it is counted when it ends, or was given up when this is dropped.
     pub(crate) fn begin(&self, op: &Op) -> Timing<'_> {
         self.running.inc();
-        Timing {
-            metrics: self,
-            op: op.label(),
-            began: Instant::now(),
-            outcome: "cancelled",
-        }
+        Timing { metrics: self, op: op.label(), began: Instant::now(), outcome: "cancelled" }
     }
 }
 
@@ -97,9 +88,7 @@ impl Drop for Timing<'_> {
     fn drop(&mut self) {
         let labels = [("op", self.op), ("outcome", self.outcome)];
         self.metrics.calls.get_or_create(&labels).inc();
-        self.metrics
-            .seconds
-            .observe(self.began.elapsed().as_secs_f64());
+        self.metrics.seconds.observe(self.began.elapsed().as_secs_f64());
         self.metrics.running.dec();
     }
 }

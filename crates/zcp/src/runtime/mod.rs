@@ -99,10 +99,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             page_size: 1000,
-            list_cache: Cache {
-                ttl_ms: 0,
-                cache_scope: CacheScope::Private,
-            },
+            list_cache: Cache { ttl_ms: 0, cache_scope: CacheScope::Private },
             handshake: true,
             single_use: false,
             call_timeout: None,
@@ -128,11 +125,7 @@ pub(crate) struct Parts {
 impl Runtime {
     pub(crate) fn new(parts: Parts) -> Self {
         let changes = Changes::new(parts.store.clone());
-        let receivers: Vec<_> = parts
-            .providers
-            .iter()
-            .map(|provider| provider.catalog())
-            .collect();
+        let receivers: Vec<_> = parts.providers.iter().map(|provider| provider.catalog()).collect();
         let is_live = !receivers.is_empty();
         let (catalog, watching) = watch_catalogs(parts.own, receivers, changes.clone());
         let core = Core {
@@ -148,10 +141,7 @@ impl Runtime {
                 async move { Ok::<_, Infallible>(core.dispatch(call).await) }
             });
             let innermost = BoxCloneSyncService::new(innermost);
-            parts
-                .layers
-                .into_iter()
-                .fold(innermost, |service, layer| layer(service))
+            parts.layers.into_iter().fold(innermost, |service, layer| layer(service))
         });
         let shared = Shared {
             info_json: json_text(&parts.info),
@@ -168,9 +158,7 @@ impl Runtime {
             shelf: Mutex::default(),
             _watching: watching,
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Runs an operation.
@@ -200,9 +188,7 @@ impl Runtime {
     /// What a protocol keeps for all of its conversations.
     pub(crate) fn shelf<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = shelf
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Arc::new(T::default()));
+        let place = shelf.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         place.clone().downcast().unwrap_or_default()
     }
 }
@@ -223,9 +209,7 @@ fn watch_catalogs(
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
     let merged = move |providers: &mut [watch::Receiver<Arc<Catalog>>]| {
         let mut all = own.clone();
-        providers
-            .iter_mut()
-            .for_each(|provider| all.merge(&provider.borrow_and_update()));
+        providers.iter_mut().for_each(|provider| all.merge(&provider.borrow_and_update()));
         Arc::new(all)
     };
     let (sender, receiver) = watch::channel(merged(&mut providers));
@@ -236,9 +220,7 @@ fn watch_catalogs(
     let guard = stop.clone().drop_guard();
     TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
         loop {
-            let changed = providers
-                .iter_mut()
-                .map(|provider| Box::pin(provider.changed()));
+            let changed = providers.iter_mut().map(|provider| Box::pin(provider.changed()));
             if futures_util::future::select_all(changed).await.0.is_err() {
                 // A provider that is gone leaves its last catalog behind.
                 providers.retain(|provider| provider.has_changed().is_ok());
@@ -287,12 +269,9 @@ impl Core {
     async fn dispatch(&self, Call { op, ctx }: Call) -> Outcome {
         let catalog = self.catalog.borrow().clone();
         match op {
-            Op::List { kind, after } => Outcome::Page(Listing {
-                catalog,
-                kind,
-                after,
-                size: self.page_size,
-            }),
+            Op::List { kind, after } => {
+                Outcome::Page(Listing { catalog, kind, after, size: self.page_size })
+            }
             Op::CallTool { name, args } => {
                 let Some(tool) = catalog.find_tool(&name) else {
                     return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
@@ -344,14 +323,8 @@ impl Core {
             let why = format!("no such prompt or template: {:?}", complete.reference);
             return Outcome::Fault(Fault::Unknown(why));
         };
-        let typed = Typed {
-            value: complete.value,
-            others: complete.context,
-        };
-        match self
-            .guard(completers.complete(&complete.argument, typed))
-            .await
-        {
+        let typed = Typed { value: complete.value, others: complete.context };
+        match self.guard(completers.complete(&complete.argument, typed)).await {
             Ok(completion) => Outcome::Completion(completion),
             Err(error) => failed(error),
         }
@@ -398,23 +371,17 @@ pub(crate) fn check_against(
     schema: &serde_json::Value,
     value: &serde_json::Value,
 ) -> Result<(), String> {
-    validate::Schema::compile(schema)
-        .map_err(|error| error.to_string())?
-        .check(value)
+    validate::Schema::compile(schema).map_err(|error| error.to_string())?.check(value)
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Runtime").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -22,18 +22,12 @@ pub struct Output {
 impl Output {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            content: vec![Content::text(text)],
-            ..Self::default()
-        }
+        Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
     /// A failure, in words the model can act on.
     pub fn failed(why: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            ..Self::text(why)
-        }
+        Self { is_error: true, ..Self::text(why) }
     }
 
     /// Structure, with the same in words for models that read only those.
@@ -68,9 +62,7 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> IntoOutput for Json<T> {
     fn schema() -> Option<Value> {
-        Some(super::signature::tidy_schema(
-            schemars::schema_for!(T).to_value(),
-        ))
+        Some(super::signature::tidy_schema(schemars::schema_for!(T).to_value()))
     }
 
     fn into_output(self) -> Result<Output> {
@@ -98,19 +90,13 @@ impl IntoOutput for &'static str {
 
 impl IntoOutput for Content {
     fn into_output(self) -> Result<Output> {
-        Ok(Output {
-            content: vec![self],
-            ..Output::default()
-        })
+        Ok(Output { content: vec![self], ..Output::default() })
     }
 }
 
 impl IntoOutput for Vec<Content> {
     fn into_output(self) -> Result<Output> {
-        Ok(Output {
-            content: self,
-            ..Output::default()
-        })
+        Ok(Output { content: self, ..Output::default() })
     }
 }
 

@@ -36,10 +36,7 @@ impl IntoPrompt for GetPromptResult {
 
 impl IntoPrompt for Vec<PromptMessage> {
     fn into_prompt(self) -> Result<GetPromptResult> {
-        Ok(GetPromptResult {
-            description: None,
-            messages: self,
-        })
+        Ok(GetPromptResult { description: None, messages: self })
     }
 }
 
@@ -103,12 +100,7 @@ impl Prompt {
             arguments: arguments(&signature),
             ..Listed::default()
         };
-        Self {
-            info,
-            completers: Completers::default(),
-            signature,
-            run: Arc::new(run),
-        }
+        Self { info, completers: Completers::default(), signature, run: Arc::new(run) }
     }
 
     /// What a person sees.
@@ -135,10 +127,7 @@ impl Prompt {
     /// Something else to say about it.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.info
-            .meta
-            .get_or_insert_with(Extra::new)
-            .insert(key.into(), value);
+        self.info.meta.get_or_insert_with(Extra::new).insert(key.into(), value);
         self
     }
 
@@ -152,10 +141,7 @@ impl Prompt {
     pub(crate) fn ready(self) -> Result<ReadyPrompt, String> {
         let known = |name: &str| self.info.arguments.iter().any(|known| known.name == name);
         if let Some(name) = self.completers.names().find(|name| !known(name)) {
-            return Err(format!(
-                "prompt `{}`: no argument `{name}` to complete",
-                self.info.name
-            ));
+            return Err(format!("prompt `{}`: no argument `{name}` to complete", self.info.name));
         }
         if self.info.name.is_empty() {
             return Err("a prompt needs a name".into());
@@ -180,12 +166,7 @@ impl ReadyPrompt {
     /// The first argument that must be given and is not.
     pub(crate) fn missing(&self, given: impl Fn(&str) -> bool) -> Option<&str> {
         let missing = |argument: &&PromptArgument| argument.required && !given(&argument.name);
-        self.0
-            .info
-            .arguments
-            .iter()
-            .find(missing)
-            .map(|argument| argument.name.as_str())
+        self.0.info.arguments.iter().find(missing).map(|argument| argument.name.as_str())
     }
 
     pub(crate) async fn get(&self, mut input: Input) -> Result<GetPromptResult> {
@@ -211,8 +192,6 @@ fn arguments(signature: &Signature) -> Vec<PromptArgument> {
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Prompt").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -39,20 +39,13 @@ impl RateLimit {
     /// So many calls a second for each caller.
     pub fn per_second(rate: f64) -> Self {
         let rate = rate.max(f64::MIN_POSITIVE);
-        Self {
-            rate,
-            burst: rate.max(1.0),
-            buckets: Arc::default(),
-        }
+        Self { rate, burst: rate.max(1.0), buckets: Arc::default() }
     }
 
     /// So many at once, after a quiet time.
     #[must_use]
     pub fn burst(self, burst: f64) -> Self {
-        Self {
-            burst: burst.max(1.0),
-            ..self
-        }
+        Self { burst: burst.max(1.0), ..self }
     }
 
     /// Takes a token, or says how long until there is one.
@@ -66,17 +59,11 @@ impl RateLimit {
         if buckets.len() >= CALLERS {
             buckets.retain(|_, bucket| fill(bucket) < self.burst);
         }
-        let full = Bucket {
-            tokens: self.burst,
-            filled: now,
-        };
+        let full = Bucket { tokens: self.burst, filled: now };
         let bucket = buckets.entry(caller.clone()).or_insert(full);
         let tokens = fill(bucket);
         let enough = tokens >= 1.0;
-        *bucket = Bucket {
-            tokens: if enough { tokens - 1.0 } else { tokens },
-            filled: now,
-        };
+        *bucket = Bucket { tokens: if enough { tokens - 1.0 } else { tokens }, filled: now };
         if enough {
             return Ok(());
         }
@@ -88,10 +75,7 @@ impl<S> tower::Layer<S> for RateLimit {
     type Service = Limited<S>;
 
     fn layer(&self, inner: S) -> Limited<S> {
-        Limited {
-            inner,
-            limit: self.clone(),
-        }
+        Limited { inner, limit: self.clone() }
     }
 }
 
@@ -115,10 +99,7 @@ impl<S: tower::Service<Call, Response = Outcome>> tower::Service<Call> for Limit
         match self.limit.take(call.ctx.principal()) {
             Ok(()) => Either::Left(self.inner.call(call)),
             Err(wait) => {
-                let why = format!(
-                    "too many calls: try again in {:.1} seconds",
-                    wait.as_secs_f64()
-                );
+                let why = format!("too many calls: try again in {:.1} seconds", wait.as_secs_f64());
                 Either::Right(ready(Ok(Outcome::Fault(Fault::Busy(why)))))
             }
         }

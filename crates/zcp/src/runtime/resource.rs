@@ -140,11 +140,7 @@ impl Resource {
     ) -> Self {
         let uri = uri.into();
         Self {
-            info: Listed {
-                name: uri.clone(),
-                uri,
-                ..Listed::default()
-            },
+            info: Listed { name: uri.clone(), uri, ..Listed::default() },
             cache: None,
             watched: false,
             traversal: false,
@@ -206,10 +202,7 @@ impl Resource {
     /// Something else to say about it.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.info
-            .meta
-            .get_or_insert_with(Extra::new)
-            .insert(key.into(), value);
+        self.info.meta.get_or_insert_with(Extra::new).insert(key.into(), value);
         self
     }
 
@@ -224,10 +217,7 @@ impl Resource {
     #[must_use]
     pub fn cache(mut self, lifetime: Duration, scope: CacheScope) -> Self {
         let ttl_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-        self.cache = Some(Cache {
-            ttl_ms,
-            cache_scope: scope,
-        });
+        self.cache = Some(Cache { ttl_ms, cache_scope: scope });
         self
     }
 
@@ -251,22 +241,15 @@ impl Resource {
         let template = match uri.contains('{') {
             true => Some(UriTemplate::parse(&uri).map_err(|e| format!("resource `{uri}`: {e}"))?),
             false if !uri.contains(':') => {
-                return Err(format!(
-                    "resource `{uri}`: a URI needs a scheme, such as `file:`"
-                ));
+                return Err(format!("resource `{uri}`: a URI needs a scheme, such as `file:`"));
             }
             false => None,
         };
         let known = |name: &str| template.iter().any(|t| t.variables().any(|v| v == name));
         if let Some(name) = self.completers.names().find(|name| !known(name)) {
-            return Err(format!(
-                "resource `{uri}`: no variable `{name}` to complete"
-            ));
+            return Err(format!("resource `{uri}`: no variable `{name}` to complete"));
         }
-        Ok(ReadyResource {
-            template,
-            resource: self,
-        })
+        Ok(ReadyResource { template, resource: self })
     }
 }
 
@@ -329,20 +312,12 @@ impl ReadyResource {
         input.uri = Some(uri.clone());
         let contents = (self.resource.run)(input).await?;
         let mime = |default: &str| {
-            self.resource
-                .info
-                .mime_type
-                .clone()
-                .unwrap_or_else(|| default.to_owned())
+            self.resource.info.mime_type.clone().unwrap_or_else(|| default.to_owned())
         };
         Ok(match contents {
             Contents::Text(text) => vec![ResourceContents::text(uri, mime("text/plain"), text)],
             Contents::Bytes(bytes) => {
-                vec![ResourceContents::blob(
-                    uri,
-                    mime("application/octet-stream"),
-                    bytes,
-                )]
+                vec![ResourceContents::blob(uri, mime("application/octet-stream"), bytes)]
             }
             Contents::Parts(parts) => parts,
         })
@@ -351,8 +326,6 @@ impl ReadyResource {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resource")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Resource").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -34,16 +34,12 @@ impl Signature {
     /// Takes one argument as a `T`.
     pub fn arg<T: JsonSchema>(&mut self, name: &str, doc: &str) {
         self.typed = true;
-        let root = SchemaSettings::draft2020_12()
-            .into_generator()
-            .into_root_schema_for::<T>();
+        let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
         let mut schema = tidy_schema(root.to_value());
         if let Some(schema) = schema.as_object_mut() {
             if let Some(Value::Object(defs)) = schema.remove("$defs") {
                 let all = self.input.entry("$defs").or_insert_with(|| json!({}));
-                all.as_object_mut()
-                    .into_iter()
-                    .for_each(|all| all.extend(defs.clone()));
+                all.as_object_mut().into_iter().for_each(|all| all.extend(defs.clone()));
             }
             if !doc.is_empty() {
                 schema.insert("description".into(), doc.into());
@@ -55,10 +51,7 @@ impl Signature {
         properties[name] = schema;
         if required {
             let required = self.input.entry("required").or_insert_with(|| json!([]));
-            required
-                .as_array_mut()
-                .into_iter()
-                .for_each(|names| names.push(name.into()));
+            required.as_array_mut().into_iter().for_each(|names| names.push(name.into()));
         }
     }
 
@@ -80,10 +73,7 @@ impl Signature {
 fn accepts_null(schema: &Value) -> bool {
     let null = |kind: &Value| kind == "null" || kind.get("type").is_some_and(|kind| kind == "null");
     ["type", "anyOf"].iter().any(|key| {
-        schema
-            .get(key)
-            .and_then(Value::as_array)
-            .is_some_and(|all| all.iter().any(null))
+        schema.get(key).and_then(Value::as_array).is_some_and(|all| all.iter().any(null))
     })
 }
 
@@ -127,15 +117,9 @@ fn tidy(schema: &mut Value) {
         members.remove("title");
     }
     let width = |format: &str| {
-        ["int", "uint", "float", "double"]
-            .iter()
-            .any(|name| format.starts_with(name))
+        ["int", "uint", "float", "double"].iter().any(|name| format.starts_with(name))
     };
-    if members
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(width)
-    {
+    if members.get("format").and_then(Value::as_str).is_some_and(width) {
         members.remove("format");
     }
     for (key, value) in members.iter_mut() {
@@ -167,9 +151,7 @@ pub(crate) fn is_plain(schema: &Value) -> bool {
     members.iter().all(|(key, value)| match key.as_str() {
         "type" | "required" | "description" | "default" => true,
         "minimum" => value == 0,
-        "properties" => value
-            .as_object()
-            .is_some_and(|all| all.values().all(is_plain)),
+        "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain)),
         "items" => is_plain(value),
         _ => false,
     })

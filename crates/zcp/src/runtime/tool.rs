@@ -77,11 +77,7 @@ impl Tool {
             output_schema: signature.output.clone(),
             ..Listed::default()
         };
-        Self {
-            info,
-            signature,
-            run: Arc::new(run),
-        }
+        Self { info, signature, run: Arc::new(run) }
     }
 
     /// What a model is told.
@@ -159,10 +155,7 @@ impl Tool {
     /// Something else to say about it.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.info
-            .meta
-            .get_or_insert_with(Extra::new)
-            .insert(key.into(), value);
+        self.info.meta.get_or_insert_with(Extra::new).insert(key.into(), value);
         self
     }
 
@@ -173,11 +166,7 @@ impl Tool {
 
     /// Checks everything about the tool that can be known before it is called.
     pub(crate) fn ready(self) -> Result<ReadyTool, String> {
-        let Self {
-            info,
-            signature,
-            run,
-        } = self;
+        let Self { info, signature, run } = self;
         let name = &info.name;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
         if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
@@ -185,23 +174,15 @@ impl Tool {
                 "tool `{name}`: a name has 1 to 128 letters, digits, `_`, `-`, `.` or `/`"
             ));
         }
-        if info
-            .input_schema
-            .get("type")
-            .is_none_or(|kind| kind != "object")
-        {
-            return Err(format!(
-                "tool `{name}`: the input schema's `type` must be `object`"
-            ));
+        if info.input_schema.get("type").is_none_or(|kind| kind != "object") {
+            return Err(format!("tool `{name}`: the input schema's `type` must be `object`"));
         }
         let check = |side: &str, schema: &Value| {
             if signature.typed && is_plain(schema) {
                 return Ok(None);
             }
             let schema = Schema::compile(schema);
-            schema
-                .map(Some)
-                .map_err(|error| format!("tool `{name}`: {side} schema: {error}"))
+            schema.map(Some).map_err(|error| format!("tool `{name}`: {side} schema: {error}"))
         };
         let check_input = check("input", &info.input_schema)?;
         let check_output = match &info.output_schema {
@@ -210,13 +191,7 @@ impl Tool {
         };
         let mirrored =
             mirror::find(&info.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
-        Ok(ReadyTool {
-            info,
-            check_input,
-            check_output,
-            mirrored,
-            run,
-        })
+        Ok(ReadyTool { info, check_input, check_output, mirrored, run })
     }
 }
 
@@ -235,9 +210,7 @@ impl ReadyTool {
         if let Some(schema) = &self.check_input {
             let args: Value = serde_json::from_str(input.args_json())
                 .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
-            schema
-                .check(&args)
-                .map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
+            schema.check(&args).map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
         }
         let output = (self.run)(input).await?;
         if !output.is_error {
@@ -256,9 +229,7 @@ impl ReadyTool {
             return Ok(());
         };
         schema.check(structured).map_err(|why| {
-            CallError::new(format!(
-                "the tool's output does not match its schema: {why}"
-            ))
+            CallError::new(format!("the tool's output does not match its schema: {why}"))
         })
     }
 }
@@ -277,16 +248,12 @@ fn object(schema: Map<String, Value>) -> Value {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Tool").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for ReadyTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadyTool")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("ReadyTool").field("info", &self.info).finish_non_exhaustive()
     }
 }

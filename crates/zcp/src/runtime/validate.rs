@@ -65,26 +65,17 @@ impl Schema {
             return Err("does not fit the schema, and is too large to say where".to_owned());
         }
         let mut errors = self.0.validator.iter_errors(value);
-        let told: Vec<String> = errors
-            .by_ref()
-            .take(MOST_ERRORS)
-            .map(|error| explain::error(&error))
-            .collect();
+        let told: Vec<String> =
+            errors.by_ref().take(MOST_ERRORS).map(|error| explain::error(&error)).collect();
         let more = errors.count();
-        let rest = if more == 0 {
-            String::new()
-        } else {
-            format!("; and {more} more")
-        };
+        let rest = if more == 0 { String::new() } else { format!("; and {more} more") };
         Err(told.join("; ") + &rest)
     }
 }
 
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schema")
-            .field("draft", &self.0.validator.draft())
-            .finish_non_exhaustive()
+        f.debug_struct("Schema").field("draft", &self.0.validator.draft()).finish_non_exhaustive()
     }
 }
 
@@ -214,20 +205,15 @@ mod tests {
         let error = check(&schema, &json!(vec!["é".repeat(1000); 9])).unwrap_err();
         assert!(error.ends_with("; and 4 more"), "{error}");
         assert!(error.chars().count() < 5 * 150, "{error}");
-        let error = check(
-            &json!({ "additionalProperties": false }),
-            &json!({ "x".repeat(9999): 1 }),
-        );
+        let error =
+            check(&json!({ "additionalProperties": false }), &json!({ "x".repeat(9999): 1 }));
         assert!(error.unwrap_err().chars().count() < 450);
     }
 
     #[test]
     fn the_dialect_is_the_one_named() {
         for (dialect, tuple) in [
-            (
-                "https://json-schema.org/draft/2020-12/schema",
-                "prefixItems",
-            ),
+            ("https://json-schema.org/draft/2020-12/schema", "prefixItems"),
             ("https://json-schema.org/draft/2019-09/schema", "items"),
             ("http://json-schema.org/draft-07/schema#", "items"),
             ("http://json-schema.org/draft-06/schema#", "items"),
@@ -255,18 +241,11 @@ mod tests {
         );
         let named = json!({ "$id": "https://example.com/a", "$defs": { "b": { "$id": "b" } }, "$ref": "b" });
         assert!(check(&named, &json!(1)).is_ok());
-        for uri in [
-            "https://example.com/a",
-            "http://127.0.0.1/",
-            "file:///etc/passwd",
-            "a.json",
-            "urn:a",
-        ] {
+        for uri in
+            ["https://example.com/a", "http://127.0.0.1/", "file:///etc/passwd", "a.json", "urn:a"]
+        {
             let error = refused(&json!({ "properties": { "a": { "$ref": uri } } }));
-            assert!(
-                error.starts_with(&format!("$ref to `{uri}` leaves the schema")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("$ref to `{uri}` leaves the schema")), "{error}");
         }
         assert!(refused(&json!({ "$ref": "#/$defs/none" })).starts_with("not a valid schema"));
     }
@@ -276,10 +255,7 @@ mod tests {
         let slow = json!({ "pattern": "^(a+)+$" });
         assert!(check(&slow, &json!("a".repeat(50_000) + "!")).is_err());
         for pattern in ["(?=a)b", r"(a)\1", "(", "((a{100}){100}){100}"] {
-            assert!(
-                refused(&json!({ "pattern": pattern })).starts_with("pattern "),
-                "{pattern}"
-            );
+            assert!(refused(&json!({ "pattern": pattern })).starts_with("pattern "), "{pattern}");
             let error = refused(&json!({ "patternProperties": { pattern: {} } }));
             assert!(error.starts_with("pattern "), "{error}");
         }
@@ -287,12 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_no_schema_is_refused() {
-        for schema in [
-            json!(1),
-            json!([]),
-            json!({ "type": "text" }),
-            json!({ "minimum": "1" }),
-        ] {
+        for schema in [json!(1), json!([]), json!({ "type": "text" }), json!({ "minimum": "1" })] {
             assert!(refused(&schema).starts_with("not a valid schema: "));
         }
         let error = refused(&json!({ "properties": { "a": { "type": "text" } } }));
@@ -306,9 +277,7 @@ mod tests {
         assert!(refused(&nested(64)).contains("64 levels"));
         assert!(refused(&json!({ "enum": vec![0; 10_000] })).contains("10000 nodes"));
         assert!(refused(&json!({ "title": "x".repeat(256 * 1024) })).contains("256 KiB"));
-        let patterns: Vec<Value> = (0..257)
-            .map(|i| json!({ "pattern": format!("{i}") }))
-            .collect();
+        let patterns: Vec<Value> = (0..257).map(|i| json!({ "pattern": format!("{i}") })).collect();
         assert!(refused(&json!({ "allOf": patterns })).contains("256 patterns"));
         let deep = (0..128).fold(json!(1), |inner, _| json!([inner]));
         assert!(check(&json!({}), &deep).is_ok());
@@ -319,9 +288,8 @@ mod tests {
     fn doubling_references_do_not_explode() {
         let doubling = |levels: usize, double: &dyn Fn(Value) -> Value| {
             let next = |i| json!({ "$ref": format!("#/$defs/d{}", i + 1) });
-            let mut defs: serde_json::Map<String, Value> = (0..levels)
-                .map(|i| (format!("d{i}"), double(next(i))))
-                .collect();
+            let mut defs: serde_json::Map<String, Value> =
+                (0..levels).map(|i| (format!("d{i}"), double(next(i)))).collect();
             defs.insert(format!("d{levels}"), json!({ "type": "string" }));
             json!({ "$defs": defs, "$ref": "#/$defs/d0" })
         };
@@ -333,11 +301,7 @@ mod tests {
             json!({ "anyOf": [c, c] })
         };
         let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!({ "c": inner }));
-        assert!(
-            check(&doubling(4, &inside), &nested(4))
-                .unwrap_err()
-                .contains("alternatives")
-        );
+        assert!(check(&doubling(4, &inside), &nested(4)).unwrap_err().contains("alternatives"));
         assert!(refused(&doubling(40, &inside)).contains("too many alternatives"));
     }
 
@@ -345,22 +309,10 @@ mod tests {
     fn a_deep_value_of_a_recursive_schema_does_not_explode() {
         let tree = json!({ "properties": { "n": { "type": "string" }, "c": { "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] } } });
         let nested = |levels| (0..levels).fold(json!({ "n": 1 }), |inner, _| json!({ "c": inner }));
-        assert!(
-            check(&tree, &nested(3))
-                .unwrap_err()
-                .contains("alternatives")
-        );
-        assert!(
-            check(&tree, &nested(100))
-                .unwrap_err()
-                .contains("too large")
-        );
+        assert!(check(&tree, &nested(3)).unwrap_err().contains("alternatives"));
+        assert!(check(&tree, &nested(100)).unwrap_err().contains("too large"));
         let list = json!({ "properties": { "n": { "type": "string" }, "c": { "$ref": "#" } } });
-        assert!(
-            check(&list, &nested(100))
-                .unwrap_err()
-                .contains("is not of type")
-        );
+        assert!(check(&list, &nested(100)).unwrap_err().contains("is not of type"));
     }
 
     #[test]
@@ -377,10 +329,6 @@ mod tests {
         let circle = row(100, json!({ "items": { "$ref": "#" } }));
         let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         assert_eq!(check(&circle, &nested(5)), Ok(()));
-        assert!(
-            check(&circle, &nested(100))
-                .unwrap_err()
-                .contains("too large")
-        );
+        assert!(check(&circle, &nested(100)).unwrap_err().contains("too large"));
     }
 }

@@ -23,20 +23,14 @@ struct Held<T> {
 
 impl<T> Default for Expiring<T> {
     fn default() -> Self {
-        Self {
-            held: HashMap::new(),
-            ends: BTreeSet::new(),
-        }
+        Self { held: HashMap::new(), ends: BTreeSet::new() }
     }
 }
 
 impl<T> Expiring<T> {
     /// The value of a key. Call [`Expiring::take_expired`] first to forget one that has ended.
     pub(super) fn get(&self, key: &str, now: Instant) -> Option<&T> {
-        self.held
-            .get(key)
-            .filter(|held| !held.has_ended(now))
-            .map(|held| &held.value)
+        self.held.get(key).filter(|held| !held.has_ended(now)).map(|held| &held.value)
     }
 
     /// The value of a key, made if it is missing, with a new end.
@@ -50,10 +44,8 @@ impl<T> Expiring<T> {
             Some((key, _)) => key.clone(),
             None => Arc::from(key),
         };
-        let held = self.held.entry(key.clone()).or_insert_with(|| Held {
-            value: make(),
-            end: None,
-        });
+        let held =
+            self.held.entry(key.clone()).or_insert_with(|| Held { value: make(), end: None });
         if held.end != end {
             if let Some(old) = held.end {
                 self.ends.remove(&(old, key.clone()));

@@ -36,10 +36,7 @@ impl Memory {
     #[must_use]
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Arc::default()).collect();
-        Self {
-            hasher: RandomState::new(),
-            shards,
-        }
+        Self { hasher: RandomState::new(), shards }
     }
 
     fn shard(&self, key: &str) -> &Arc<Shard> {
@@ -152,10 +149,7 @@ impl Held {
             return false;
         }
         self.version += 1;
-        let entry = Entry {
-            value,
-            version: self.version,
-        };
+        let entry = Entry { value, version: self.version };
         let slot = self.values.renew(key, end(now, ttl), || entry.clone());
         *slot = entry;
         true
@@ -172,10 +166,8 @@ impl Held {
         self.sweep(now);
         self.forget_if_expired(log, now);
         let begin = self.forgotten;
-        let held = self.logs.renew(log, end(now, ttl), || Log {
-            last: begin,
-            items: VecDeque::new(),
-        });
+        let held =
+            self.logs.renew(log, end(now, ttl), || Log { last: begin, items: VecDeque::new() });
         let position = held.push(value, keep);
         if let Some(watched) = self.watched.get(log) {
             watched.grew.send_replace(());
@@ -186,9 +178,7 @@ impl Held {
     fn after(&mut self, log: &str, position: u64) -> StoreResult<Vec<(u64, Bytes)>> {
         let now = Instant::now();
         self.forget_if_expired(log, now);
-        self.logs
-            .get(log, now)
-            .map_or(Ok(Vec::new()), |log| log.after(position))
+        self.logs.get(log, now).map_or(Ok(Vec::new()), |log| log.after(position))
     }
 
     fn sweep(&mut self, now: Instant) {
@@ -236,10 +226,7 @@ impl Log {
             return Err(StoreError::Gone);
         }
         let skip = position.saturating_sub(dropped) as usize;
-        Ok((dropped + 1..)
-            .zip(self.items.iter().cloned())
-            .skip(skip)
-            .collect())
+        Ok((dropped + 1..).zip(self.items.iter().cloned()).skip(skip).collect())
     }
 }
 
@@ -263,17 +250,10 @@ impl Watcher {
         let watched = held
             .watched
             .entry(log.to_owned())
-            .or_insert_with(|| Watched {
-                grew: watch::Sender::new(()),
-                watchers: 0,
-            });
+            .or_insert_with(|| Watched { grew: watch::Sender::new(()), watchers: 0 });
         watched.watchers += 1;
         let grew = watched.grew.subscribe();
-        Self {
-            log: log.to_owned(),
-            grew,
-            shard: Arc::downgrade(shard),
-        }
+        Self { log: log.to_owned(), grew, shard: Arc::downgrade(shard) }
     }
 }
 
@@ -318,27 +298,12 @@ mod tests {
     #[tokio::test]
     async fn a_write_happens_only_if_its_condition_holds() {
         let store = Memory::new();
-        assert!(
-            !store
-                .put("a", bytes("0"), If::Version(1), None)
-                .await
-                .unwrap()
-        );
+        assert!(!store.put("a", bytes("0"), If::Version(1), None).await.unwrap());
         assert!(store.put("a", bytes("1"), If::Absent, None).await.unwrap());
         assert!(!store.put("a", bytes("2"), If::Absent, None).await.unwrap());
         let read = store.get("a").await.unwrap().unwrap();
-        assert!(
-            store
-                .put("a", bytes("3"), If::Version(read.version), None)
-                .await
-                .unwrap()
-        );
-        assert!(
-            !store
-                .put("a", bytes("4"), If::Version(read.version), None)
-                .await
-                .unwrap()
-        );
+        assert!(store.put("a", bytes("3"), If::Version(read.version), None).await.unwrap());
+        assert!(!store.put("a", bytes("4"), If::Version(read.version), None).await.unwrap());
         assert_eq!(store.get("a").await.unwrap().unwrap().value, bytes("3"));
     }
 
@@ -349,30 +314,17 @@ mod tests {
         let read = store.get("a").await.unwrap().unwrap();
         store.remove("a").await.unwrap();
         store.put("a", bytes("2"), If::Always, None).await.unwrap();
-        assert!(
-            !store
-                .put("a", bytes("3"), If::Version(read.version), None)
-                .await
-                .unwrap()
-        );
+        assert!(!store.put("a", bytes("3"), If::Version(read.version), None).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_expired_value_is_absent() {
         let store = Memory::new();
-        store
-            .put("a", bytes("1"), If::Always, SECOND)
-            .await
-            .unwrap();
+        store.put("a", bytes("1"), If::Always, SECOND).await.unwrap();
         advance(Duration::from_millis(999)).await;
         assert!(store.get("a").await.unwrap().is_some());
         advance(Duration::from_millis(1)).await;
-        assert!(
-            store
-                .put("a", bytes("2"), If::Absent, SECOND)
-                .await
-                .unwrap()
-        );
+        assert!(store.put("a", bytes("2"), If::Absent, SECOND).await.unwrap());
         advance(Duration::from_secs(1)).await;
         assert_eq!(store.get("a").await.unwrap(), None);
         assert!(is_empty(&store));
@@ -381,15 +333,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_later_write_replaces_the_end() {
         let store = Memory::new();
-        store
-            .put("a", bytes("1"), If::Always, SECOND)
-            .await
-            .unwrap();
+        store.put("a", bytes("1"), If::Always, SECOND).await.unwrap();
         store.put("a", bytes("2"), If::Always, None).await.unwrap();
-        store
-            .put("b", bytes("3"), If::Always, Some(Duration::MAX))
-            .await
-            .unwrap();
+        store.put("b", bytes("3"), If::Always, Some(Duration::MAX)).await.unwrap();
         advance(Duration::from_secs(60)).await;
         assert!(store.get("a").await.unwrap().is_some());
         assert!(store.get("b").await.unwrap().is_some());
@@ -399,14 +345,8 @@ mod tests {
     async fn expired_entries_give_their_memory_back_as_others_are_written() {
         let store = Memory::new();
         for i in 0..1000 {
-            store
-                .put(&format!("value {i}"), bytes("x"), If::Always, SECOND)
-                .await
-                .unwrap();
-            store
-                .append(&format!("log {i}"), bytes("x"), 1, SECOND)
-                .await
-                .unwrap();
+            store.put(&format!("value {i}"), bytes("x"), If::Always, SECOND).await.unwrap();
+            store.append(&format!("log {i}"), bytes("x"), 1, SECOND).await.unwrap();
         }
         advance(Duration::from_secs(1)).await;
         for i in 0..1000 {
@@ -420,10 +360,7 @@ mod tests {
     #[tokio::test]
     async fn removing_a_key_forgets_its_value_and_its_log() {
         let store = Memory::new();
-        store
-            .put("a", bytes("1"), If::Always, SECOND)
-            .await
-            .unwrap();
+        store.put("a", bytes("1"), If::Always, SECOND).await.unwrap();
         store.append("a", bytes("1"), 1, SECOND).await.unwrap();
         store.remove("a").await.unwrap();
         store.remove("a").await.unwrap();
@@ -435,19 +372,13 @@ mod tests {
         let store = Memory::new();
         assert_eq!(store.after("log", 7).await, Ok(vec![]));
         for (position, text) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-            assert_eq!(
-                store.append("log", bytes(text), 2, None).await,
-                Ok(position)
-            );
+            assert_eq!(store.append("log", bytes(text), 2, None).await, Ok(position));
         }
         let held = vec![(3, bytes("c")), (4, bytes("d"))];
         assert_eq!(store.after("log", 0).await, Ok(held.clone()));
         assert_eq!(store.after("log", 1).await, Err(StoreError::Gone));
         assert_eq!(store.after("log", 2).await, Ok(held.clone()));
-        assert_eq!(
-            store.after("log", 3).await,
-            Ok(slice::from_ref(&held[1]).to_vec())
-        );
+        assert_eq!(store.after("log", 3).await, Ok(slice::from_ref(&held[1]).to_vec()));
         assert_eq!(store.after("log", 4).await, Ok(vec![]));
         assert_eq!(store.after("log", 5).await, Err(StoreError::Gone));
         assert_eq!(store.after("log", u64::MAX).await, Err(StoreError::Gone));

@@ -28,13 +28,7 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: mpsc::Sender<ByteString>) -> Self {
         let calls = Arc::new(Semaphore::new(CALLS));
-        Self {
-            mcp,
-            extensions,
-            outbox,
-            calls,
-            tracker: TaskTracker::new(),
-        }
+        Self { mcp, extensions, outbox, calls, tracker: TaskTracker::new() }
     }
 
     /// Takes one message. What it does to the conversation is done when this returns.
@@ -45,8 +39,7 @@ impl Conversation {
                     Frame::Request(request) => Some(request.id.clone()),
                     _ => None,
                 };
-                self.drive(id, self.mcp.send(frame, self.extensions.clone()))
-                    .await;
+                self.drive(id, self.mcp.send(frame, self.extensions.clone())).await;
             }
             Ok(Message::Batch(frames)) if self.mcp.has_batches() => self.batch(frames),
             Ok(Message::Batch(_)) => {
@@ -59,8 +52,7 @@ impl Conversation {
 
     /// Answers what could not be read.
     pub(crate) async fn refuse(&self, error: RpcError) {
-        self.say(Frame::from(Malformed::from(error)).to_text())
-            .await;
+        self.say(Frame::from(Malformed::from(error)).to_text()).await;
     }
 
     async fn say(&self, text: ByteString) {
@@ -79,10 +71,7 @@ impl Conversation {
         }
         let Ok(permit) = self.calls.clone().try_acquire_owned() else {
             let why = format!("more than {CALLS} calls are under way: wait for some to end");
-            let malformed = Malformed {
-                id,
-                error: RpcError::internal(why),
-            };
+            let malformed = Malformed { id, error: RpcError::internal(why) };
             return self.say(Frame::from(malformed).to_text()).await;
         };
         let outbox = self.outbox.clone();
@@ -125,10 +114,7 @@ pub(crate) fn run_batch(
         Err(malformed) => Frames::One(Frame::from(malformed)),
         Ok(Frame::Request(request)) if mcp.opens(&request) => {
             let error = RpcError::invalid_request("a batch cannot open a conversation");
-            Frames::One(Frame::Response(Response {
-                id: Some(request.id),
-                result: Err(error),
-            }))
+            Frames::One(Frame::Response(Response { id: Some(request.id), result: Err(error) }))
         }
         Ok(frame) => mcp.send(frame, extensions.clone()),
     };

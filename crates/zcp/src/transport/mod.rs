@@ -30,9 +30,7 @@ pub trait Transport: Send + 'static {
 
 impl<A: Transport> Transport for Vec<A> {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
-        let all = self
-            .into_iter()
-            .map(|one| one.serve(runtime.clone(), stop.clone()));
+        let all = self.into_iter().map(|one| one.serve(runtime.clone(), stop.clone()));
         futures_util::future::try_join_all(all).await.map(drop)
     }
 }
@@ -73,13 +71,7 @@ impl Release {
     /// Waits for the wish.
     pub(crate) async fn wished(&self) -> Duration {
         loop {
-            if let Some(retry) = self
-                .0
-                .1
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-            {
+            if let Some(retry) = self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return retry;
             }
             self.0.0.notified().await;

@@ -93,10 +93,7 @@ pub(crate) async fn upgrade(
     let (parts, _) = request.into_parts();
     let principal = Principal::of(&parts.extensions);
     let waiting = http.runtime.shelf::<Waiting>();
-    let found = wish
-        .session
-        .as_ref()
-        .map(|id| waiting.lock().get(id).cloned());
+    let found = wish.session.as_ref().map(|id| waiting.lock().get(id).cloned());
     let kept = match found {
         Some(found) => match found.filter(|kept| kept.principal == principal) {
             Some(kept) => kept,
@@ -112,14 +109,9 @@ pub(crate) async fn upgrade(
         waiting.lock().insert(kept.id.clone(), kept.clone());
     }
     let id = HeaderValue::from_str(&kept.id).ok();
-    let upgrade = upgrade
-        .max_message_size(http.limits.body)
-        .protocols(["mcp"]);
+    let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
-        let received = wish
-            .session
-            .is_some()
-            .then(|| wish.last_event_id.unwrap_or(0));
+        let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
         let dropped = serve(&http, &kept, socket, resumable, received).await;
         if resumable && dropped {
             return forget_later(&http, kept);
@@ -135,11 +127,7 @@ pub(crate) async fn upgrade(
 
 fn begin(http: &Shared, principal: Principal, extensions: ::http::Extensions) -> Kept {
     let session = Arc::new(Session::default());
-    let mcp = Mcp::with(
-        http.runtime.clone(),
-        Some(session),
-        http.closing.child_token(),
-    );
+    let mcp = Mcp::with(http.runtime.clone(), Some(session), http.closing.child_token());
     let (outbox, inbox) = mpsc::channel(OUTBOX);
     Kept {
         id: crate::token(),
@@ -160,11 +148,7 @@ impl Kept {
 
     async fn note(&self, http: &Shared, text: &ByteString) {
         let note = text.clone().into_bytes();
-        let noted = http
-            .runtime
-            .store
-            .append(&self.log(), note, KEEP, Some(RETURN * 10))
-            .await;
+        let noted = http.runtime.store.append(&self.log(), note, KEEP, Some(RETURN * 10)).await;
         if let Ok(position) = noted {
             self.start.get_or_init(|| position - 1);
         }
@@ -185,11 +169,7 @@ impl Kept {
 
 /// Ends a conversation whose client does not come back.
 fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>) {
-    let taken = kept
-        .taken
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let taken = kept.taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let shared = http.clone();
     http.tracker.spawn(async move {
         let gone = tokio::select! {
@@ -288,12 +268,7 @@ async fn say_again(
     received: u64,
 ) -> Result<(), axum::Error> {
     let received = received + kept.start.get().copied().unwrap_or_default();
-    let missed = http
-        .runtime
-        .store
-        .after(&kept.log(), received)
-        .await
-        .unwrap_or_default();
+    let missed = http.runtime.store.after(&kept.log(), received).await.unwrap_or_default();
     for (_, text) in missed {
         if let Ok(text) = ByteString::try_from(text) {
             sink.send(text_message(&text)).await?;

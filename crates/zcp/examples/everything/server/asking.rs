@@ -10,16 +10,8 @@ use zcp::{
 
 fn question(text: &str, max_tokens: u32) -> CreateMessage {
     let content = OneOrMany::One(text.into());
-    let message = SamplingMessage {
-        role: Role::User,
-        content,
-        meta: None,
-    };
-    CreateMessage {
-        messages: vec![message],
-        max_tokens,
-        ..CreateMessage::default()
-    }
+    let message = SamplingMessage { role: Role::User, content, meta: None };
+    CreateMessage { messages: vec![message], max_tokens, ..CreateMessage::default() }
 }
 
 fn text_form(name: &str) -> Value {
@@ -36,10 +28,7 @@ async fn test_sampling(prompt: String, ctx: Ctx) -> Result<String> {
 /// Needs a client whose model can be asked.
 #[tool]
 async fn test_missing_capability(ctx: Ctx) -> Result<String> {
-    Ok(ctx
-        .sample("model", question("Are you there?", 10))
-        .await?
-        .text())
+    Ok(ctx.sample("model", question("Are you there?", 10)).await?.text())
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,10 +44,7 @@ struct Person {
 async fn test_elicitation(message: String, ctx: Ctx) -> Result<String> {
     Ok(match ctx.ask::<Person>("person", &message).await? {
         Answer::Accept(person) => {
-            format!(
-                "User response: action=accept, content={}",
-                serde_json::to_string(&person)?
-            )
+            format!("User response: action=accept, content={}", serde_json::to_string(&person)?)
         }
         Answer::Decline => "User response: action=decline".into(),
         Answer::Cancel => "User response: action=cancel".into(),
@@ -69,9 +55,7 @@ async fn test_elicitation(message: String, ctx: Ctx) -> Result<String> {
 #[tool]
 async fn test_streaming_elicitation(ctx: Ctx) -> Result<String> {
     ctx.progress(1.0, 2.0);
-    let answer = ctx
-        .ask_with::<Value>("name", "Who are you?", text_form("name"))
-        .await?;
+    let answer = ctx.ask_with::<Value>("name", "Who are you?", text_form("name")).await?;
     Ok(format!("Answer: {answer:?}"))
 }
 
@@ -85,9 +69,7 @@ async fn test_elicitation_sep1034_defaults(ctx: Ctx) -> Result<String> {
         "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
         "verified": { "type": "boolean", "default": true }
     }, "required": [] });
-    let answer = ctx
-        .ask_with::<Value>("defaults", "Please review", form)
-        .await?;
+    let answer = ctx.ask_with::<Value>("defaults", "Please review", form).await?;
     Ok(format!("Elicitation completed: {answer:?}"))
 }
 
@@ -105,9 +87,7 @@ async fn test_elicitation_sep1330_enums(ctx: Ctx) -> Result<String> {
             "enum": ["option1", "option2", "option3"] } },
         "titledMulti": { "type": "array", "items": { "anyOf": titled } }
     }, "required": [] });
-    let answer = ctx
-        .ask_with::<Value>("choices", "Please choose", form)
-        .await?;
+    let answer = ctx.ask_with::<Value>("choices", "Please choose", form).await?;
     Ok(format!("Elicitation completed: {answer:?}"))
 }
 
@@ -119,10 +99,7 @@ async fn test_list_roots(ctx: Ctx) -> Result<String> {
 
 async fn name(ctx: &Ctx) -> Result<String> {
     let form = text_form("name");
-    let name: Value = ctx
-        .ask_with("user_name", "What is your name?", form)
-        .await?
-        .accepted()?;
+    let name: Value = ctx.ask_with("user_name", "What is your name?", form).await?.accepted()?;
     Ok(name["name"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -168,30 +145,17 @@ async fn test_input_required_result_tampered_state(ctx: Ctx) -> Result<String> {
 #[tool]
 async fn test_input_required_result_multiple_inputs(ctx: Ctx) -> Result<String> {
     let greeting = question("Write a greeting.", 100);
-    let (name, greeting, roots) = tokio::join!(
-        name(&ctx),
-        ctx.sample("greeting", greeting),
-        ctx.roots("client_roots")
-    );
-    Ok(format!(
-        "{} {} ({} roots)",
-        greeting?.text(),
-        name?,
-        roots?.len()
-    ))
+    let (name, greeting, roots) =
+        tokio::join!(name(&ctx), ctx.sample("greeting", greeting), ctx.roots("client_roots"));
+    Ok(format!("{} {} ({} roots)", greeting?.text(), name?, roots?.len()))
 }
 
 /// Asks twice, the second question after the first answer.
 #[tool]
 async fn test_input_required_result_multi_round(ctx: Ctx) -> Result<String> {
-    let first: Value = ctx
-        .ask_with("step1", "Your name?", text_form("name"))
-        .await?
-        .accepted()?;
-    let second: Value = ctx
-        .ask_with("step2", "Your colour?", text_form("color"))
-        .await?
-        .accepted()?;
+    let first: Value = ctx.ask_with("step1", "Your name?", text_form("name")).await?.accepted()?;
+    let second: Value =
+        ctx.ask_with("step2", "Your colour?", text_form("color")).await?.accepted()?;
     Ok(format!("{} likes {}", first["name"], second["color"]))
 }
 
@@ -200,23 +164,11 @@ async fn test_input_required_result_multi_round(ctx: Ctx) -> Result<String> {
 async fn test_input_required_result_capabilities(ctx: Ctx) -> Result<String> {
     let asks_user = ctx.client().form();
     let asks_model = ctx.client().sampling();
-    let (user, model) = tokio::join!(
-        async {
-            if asks_user {
-                Some(name(&ctx).await)
-            } else {
-                None
-            }
-        },
-        async {
+    let (user, model) =
+        tokio::join!(async { if asks_user { Some(name(&ctx).await) } else { None } }, async {
             let question = question("Say hello.", 20);
-            if asks_model {
-                Some(ctx.sample("hello", question).await)
-            } else {
-                None
-            }
-        }
-    );
+            if asks_model { Some(ctx.sample("hello", question).await) } else { None }
+        });
     let (user, model) = (user.transpose()?, model.transpose()?);
     Ok(format!("{user:?} {:?}", model.map(|answer| answer.text())))
 }

@@ -17,14 +17,8 @@ struct Changing {
 
 impl Changing {
     fn show(&self) {
-        let tool = format!(
-            "The tools changed {} times.",
-            self.tools.load(Ordering::SeqCst)
-        );
-        let prompt = format!(
-            "The prompts changed {} times.",
-            self.prompts.load(Ordering::SeqCst)
-        );
+        let tool = format!("The tools changed {} times.", self.tools.load(Ordering::SeqCst));
+        let prompt = format!("The prompts changed {} times.", self.prompts.load(Ordering::SeqCst));
         let catalog = Catalog::default()
             .tool(Tool::new("test_changing_tool", async || "I change").description(tool))
             .prompt(Prompt::new("test_changing_prompt", async || "I change").description(prompt));

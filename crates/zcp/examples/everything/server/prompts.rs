@@ -53,10 +53,8 @@ async fn test_prompt_with_image() -> Vec<PromptMessage> {
 async fn test_input_required_result_prompt(ctx: Ctx) -> Result<String> {
     let form =
         json!({ "properties": { "context": { "type": "string" } }, "required": ["context"] });
-    let answer: Value = ctx
-        .ask_with("user_context", "What is this about?", form)
-        .await?
-        .accepted()?;
+    let answer: Value =
+        ctx.ask_with("user_context", "What is this about?", form).await?.accepted()?;
     Ok(format!("Tell me about {}", answer["context"]))
 }
 
@@ -67,10 +65,7 @@ pub(crate) fn offer(server: Server) -> Server {
     server
         .prompt(test_simple_prompt)
         .prompt(with_arguments)
-        .prompt(Prompt::new(
-            "test_prompt_with_embedded_resource",
-            with_embedded_resource,
-        ))
+        .prompt(Prompt::new("test_prompt_with_embedded_resource", with_embedded_resource))
         .prompt(test_prompt_with_image)
         .prompt(test_input_required_result_prompt)
 }

@@ -10,21 +10,13 @@ async fn static_text() -> &'static str {
 }
 
 /// A picture that never changes.
-#[resource(
-    "test://static-binary",
-    name = "static-binary",
-    mime_type = "image/png"
-)]
+#[resource("test://static-binary", name = "static-binary", mime_type = "image/png")]
 async fn static_binary() -> Contents {
     Contents::Bytes(super::tools::PNG.to_vec())
 }
 
 /// Data of an id.
-#[resource(
-    "test://template/{id}/data",
-    name = "template",
-    mime_type = "application/json"
-)]
+#[resource("test://template/{id}/data", name = "template", mime_type = "application/json")]
 async fn template(id: String) -> Json<serde_json::Value> {
     Json(json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") }))
 }

@@ -21,11 +21,7 @@ struct Noted {
 impl Drop for Noted {
     fn drop(&mut self) {
         if !self.done {
-            let mut labels = self
-                .cancelled
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut labels = self.cancelled.0.lock().unwrap_or_else(PoisonError::into_inner);
             labels.push_back(std::mem::take(&mut self.label));
             if labels.len() > 1000 {
                 labels.pop_front();
@@ -45,11 +41,7 @@ async fn slow_compute(
     ctx: Ctx,
 ) -> String {
     let label = label.unwrap_or_default();
-    let mut noted = Noted {
-        label: label.clone(),
-        done: false,
-        cancelled: cancelled.0,
-    };
+    let mut noted = Noted { label: label.clone(), done: false, cancelled: cancelled.0 };
     let steps = (seconds.clamp(0.0, 3600.0) * 10.0) as u32;
     for step in 0..steps {
         ctx.progress_with(f64::from(step), f64::from(steps), &label);

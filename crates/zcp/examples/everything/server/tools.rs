@@ -43,11 +43,7 @@ async fn test_audio_content() -> Content {
 #[tool]
 async fn test_embedded_resource() -> Content {
     let text = "This is an embedded resource content.";
-    Content::embed(ResourceContents::text(
-        "test://embedded-resource",
-        "text/plain",
-        text,
-    ))
+    Content::embed(ResourceContents::text("test://embedded-resource", "text/plain", text))
 }
 
 /// Text, a picture and a resource at once.
@@ -74,11 +70,7 @@ async fn test_error_handling() -> Output {
 /// Three log messages.
 #[tool]
 async fn test_tool_with_logging(ctx: Ctx) -> &'static str {
-    for words in [
-        "Tool execution started",
-        "Tool processing data",
-        "Tool execution completed",
-    ] {
+    for words in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
         ctx.log(Level::Info, words);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -127,11 +119,7 @@ async fn test_structured_output(
     /// Where.
     city: String,
 ) -> Json<Weather> {
-    Json(Weather {
-        city,
-        temperature: 21.5,
-        conditions: "clear".into(),
-    })
+    Json(Weather { city, temperature: 21.5, conditions: "clear".into() })
 }
 
 /// A list of numbers, as structure whose root is an array.
@@ -158,9 +146,8 @@ async fn test_panic() -> Result<()> {
 }
 
 pub(crate) fn offer(server: Server) -> Server {
-    let invalid = Tool::new("test_invalid_output", async || {
-        Output::structured(json!({ "count": "three" }))
-    });
+    let invalid =
+        Tool::new("test_invalid_output", async || Output::structured(json!({ "count": "three" })));
     let count = json!({ "type": "object", "properties": { "count": { "type": "integer" } },
         "required": ["count"] });
     let header = Tool::new("test_custom_header", async |Args(args): Args<Value>| {
@@ -168,10 +155,9 @@ pub(crate) fn offer(server: Server) -> Server {
     });
     let mirrored = json!({ "type": "object", "properties": {
         "value": { "type": "string", "x-mcp-header": "Value" } } });
-    let dialect = Tool::new(
-        "json_schema_2020_12_tool",
-        async |Args(args): Args<Value>| Output::text(args.to_string()),
-    );
+    let dialect = Tool::new("json_schema_2020_12_tool", async |Args(args): Args<Value>| {
+        Output::text(args.to_string())
+    });
     server
         .tool(test_simple_text)
         .tool(test_image_content)
@@ -185,16 +171,9 @@ pub(crate) fn offer(server: Server) -> Server {
         .tool(test_structured_output)
         .tool(test_array_output)
         .tool(test_panic)
+        .tool(Tool::new("add", add).description("Add two numbers.").read_only().idempotent())
         .tool(
-            Tool::new("add", add)
-                .description("Add two numbers.")
-                .read_only()
-                .idempotent(),
-        )
-        .tool(
-            invalid
-                .description("Returns what its own output schema forbids.")
-                .output_schema(count),
+            invalid.description("Returns what its own output schema forbids.").output_schema(count),
         )
         .tool(
             header

@@ -137,10 +137,8 @@ fn enter_stateless(
 ) -> Result<Entered, RpcError> {
     let version = text(meta::PROTOCOL_VERSION, Some(version))?;
     let meta = params.meta.as_ref();
-    let capabilities: ClientCapabilities = member(
-        meta::CLIENT_CAPABILITIES,
-        meta.and_then(|meta| meta.capabilities),
-    )?;
+    let capabilities: ClientCapabilities =
+        member(meta::CLIENT_CAPABILITIES, meta.and_then(|meta| meta.capabilities))?;
     if let Some(headers) = headers {
         headers::check_version(headers, &version)?;
     }
@@ -174,11 +172,7 @@ fn enter_stateless(
             Step::Call(op, retry)
         }
     };
-    Ok(Entered {
-        revision,
-        caller,
-        step,
-    })
+    Ok(Entered { revision, caller, step })
 }
 
 /// Until 2025-11-25: the handshake said it, and the session remembers.
@@ -232,11 +226,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
         }
         _ => Step::Call(operation(mcp, request, params)?, None),
     };
-    Ok(Entered {
-        revision,
-        caller,
-        step,
-    })
+    Ok(Entered { revision, caller, step })
 }
 
 fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
@@ -246,9 +236,9 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
     }
     let handshake = InitializeParams {
         capabilities: member("capabilities", params.capabilities)?,
-        client_info: params.client_info.map_or(Ok(Default::default()), |raw| {
-            member("clientInfo", Some(raw))
-        })?,
+        client_info: params
+            .client_info
+            .map_or(Ok(Default::default()), |raw| member("clientInfo", Some(raw)))?,
         protocol_version: offer.into_owned(),
     };
     let revision = Revision::negotiate(&handshake.protocol_version);
@@ -256,11 +246,7 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
         session.open(revision, handshake);
     }
     let reply = offer::initialize(&mcp.runtime, revision);
-    Ok(Entered {
-        revision,
-        caller: Caller::default(),
-        step: Step::Reply(Box::new(reply)),
-    })
+    Ok(Entered { revision, caller: Caller::default(), step: Step::Reply(Box::new(reply)) })
 }
 
 /// The operation of a method both eras have.
@@ -268,10 +254,7 @@ fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, Rp
     let list = |kind| {
         let cursor = optional_text("cursor", params.cursor)?;
         let after = cursor.map(|cursor| super::lists::open_cursor(&mcp.runtime, kind, &cursor));
-        Ok(Op::List {
-            kind,
-            after: after.transpose()?,
-        })
+        Ok(Op::List { kind, after: after.transpose()? })
     };
     match canonical(&request.method) {
         "tools/list" => list(ListKind::Tools),
@@ -280,14 +263,9 @@ fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, Rp
         "resources/templates/list" => list(ListKind::Templates),
         "tools/call" => Ok(Op::CallTool {
             name: text("name", params.name)?.into_owned(),
-            args: params
-                .arguments
-                .map(|raw| object(request, raw))
-                .transpose()?,
+            args: params.arguments.map(|raw| object(request, raw)).transpose()?,
         }),
-        "resources/read" => Ok(Op::ReadResource {
-            uri: text("uri", params.uri)?.into_owned(),
-        }),
+        "resources/read" => Ok(Op::ReadResource { uri: text("uri", params.uri)?.into_owned() }),
         "prompts/get" => Ok(Op::GetPrompt {
             name: text("name", params.name)?.into_owned(),
             args: params

@@ -11,11 +11,8 @@ use zcp_wire::{
 };
 
 /// Which member of the parameters a method's `Mcp-Name` repeats.
-const NAMED_BY: &[(&str, &str)] = &[
-    ("tools/call", "name"),
-    ("prompts/get", "name"),
-    ("resources/read", "uri"),
-];
+const NAMED_BY: &[(&str, &str)] =
+    &[("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
 
 pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<(), RpcError> {
     match value(headers, PROTOCOL_VERSION)? {
@@ -40,11 +37,7 @@ pub(super) fn check_names(
     let Some((_, member)) = NAMED_BY.iter().find(|(named, _)| *named == method) else {
         return Ok(());
     };
-    let raw = if *member == "uri" {
-        params.uri
-    } else {
-        params.name
-    };
+    let raw = if *member == "uri" { params.uri } else { params.name };
     let named = text(member, raw)?;
     let header = value(headers, NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
     if header != named {
@@ -61,19 +54,13 @@ pub(super) fn check_mirrored(
     args: Option<&str>,
 ) -> Result<(), RpcError> {
     let catalog = runtime.catalog();
-    let Some(tool) = catalog
-        .find_tool(tool)
-        .filter(|tool| !tool.mirrored.is_empty())
-    else {
+    let Some(tool) = catalog.find_tool(tool).filter(|tool| !tool.mirrored.is_empty()) else {
         return Ok(());
     };
     let args: Value =
         serde_json::from_str(args.unwrap_or("{}")).map_err(RpcError::invalid_params)?;
     for mirrored in &tool.mirrored {
-        let given = mirrored
-            .path
-            .iter()
-            .try_fold(&args, |value, name| value.get(name));
+        let given = mirrored.path.iter().try_fold(&args, |value, name| value.get(name));
         let name = format!("{PARAM_PREFIX}{}", mirrored.header);
         let header = value(headers, &name)?;
         let expected = match given {
@@ -99,9 +86,7 @@ fn value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>,
         return Ok(None);
     };
     decode(header.as_bytes()).map(Some).ok_or_else(|| {
-        RpcError::header_mismatch(format!(
-            "header `{name}` is neither plain text nor valid Base64"
-        ))
+        RpcError::header_mismatch(format!("header `{name}` is neither plain text nor valid Base64"))
     })
 }
 
@@ -110,7 +95,5 @@ fn missing(name: &str) -> RpcError {
 }
 
 fn differs(name: &str, header: &str, body: &str) -> RpcError {
-    RpcError::header_mismatch(format!(
-        "header `{name}` says `{header}`, but the body `{body}`"
-    ))
+    RpcError::header_mismatch(format!("header `{name}` says `{header}`, but the body `{body}`"))
 }

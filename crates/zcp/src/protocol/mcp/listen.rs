@@ -37,10 +37,7 @@ pub(super) fn listen(
         let (id, filter) = (id.clone(), filter.clone());
         let told = changes.after(position).flat_map(move |(_, change)| {
             let frames = notifications(&change, &filter.resource_subscriptions, |uri| {
-                filter
-                    .resource_subscriptions
-                    .iter()
-                    .any(|subscribed| covers(subscribed, uri))
+                filter.resource_subscriptions.iter().any(|subscribed| covers(subscribed, uri))
             });
             let wanted = frames.into_iter().filter(|(kind, ..)| match kind {
                 Change::Tools => filter.tools_list_changed,
@@ -57,11 +54,9 @@ pub(super) fn listen(
         });
         stream::iter([acknowledged.clone()]).chain(told)
     });
-    told.take_until(closing.cancelled_owned())
-        .chain(stream::iter([end]))
-        .inspect(move |_| {
-            let _ = &streams;
-        })
+    told.take_until(closing.cancelled_owned()).chain(stream::iter([end])).inspect(move |_| {
+        let _ = &streams;
+    })
 }
 
 fn tag(params: &mut Value, id: &Id) {
@@ -83,28 +78,26 @@ pub(super) fn events(
         };
         changes.after(position)
     };
-    stream::once(start)
-        .flatten()
-        .flat_map(move |(position, change)| {
-            // A conversation that has not been opened is none of the handshake era.
-            let frames = match session.handshake() {
-                None => vec![],
-                Some(_) if matches!(&change, Change::Visited(id) if !session.was_sent_to(id)) => {
-                    vec![]
-                }
-                Some(_) => notifications(&change, &session.subscriptions(), |uri| {
-                    session.is_subscribed(uri)
-                }),
+    stream::once(start).flatten().flat_map(move |(position, change)| {
+        // A conversation that has not been opened is none of the handshake era.
+        let frames = match session.handshake() {
+            None => vec![],
+            Some(_) if matches!(&change, Change::Visited(id) if !session.was_sent_to(id)) => {
+                vec![]
+            }
+            Some(_) => {
+                notifications(&change, &session.subscriptions(), |uri| session.is_subscribed(uri))
+            }
+        };
+        let frame = move |(kind, method, params): (Change, &'static str, Value)| {
+            let frame = match kind {
+                Change::Updated(_) | Change::Visited(_) => notification(method, &params),
+                _ => notification(method, &Map::new()),
             };
-            let frame = move |(kind, method, params): (Change, &'static str, Value)| {
-                let frame = match kind {
-                    Change::Updated(_) | Change::Visited(_) => notification(method, &params),
-                    _ => notification(method, &Map::new()),
-                };
-                (position, frame)
-            };
-            stream::iter(frames.into_iter().map(frame).collect::<Vec<_>>())
-        })
+            (position, frame)
+        };
+        stream::iter(frames.into_iter().map(frame).collect::<Vec<_>>())
+    })
 }
 
 /// The notifications of a change, if the resource is one that is wanted.
@@ -115,11 +108,7 @@ fn notifications(
 ) -> Vec<(Change, &'static str, Value)> {
     let updated = |uri: &str| {
         let method = "notifications/resources/updated";
-        (
-            Change::Updated(uri.to_owned()),
-            method,
-            json!({ "uri": uri }),
-        )
+        (Change::Updated(uri.to_owned()), method, json!({ "uri": uri }))
     };
     let list = |change: Change, method| (change, method, json!({}));
     let tools = || list(Change::Tools, "notifications/tools/list_changed");
@@ -137,8 +126,7 @@ fn notifications(
         }
         Change::Anything => {
             let all = [tools(), prompts(), resources()].into_iter();
-            all.chain(subscriptions.iter().map(|uri| updated(uri)))
-                .collect()
+            all.chain(subscriptions.iter().map(|uri| updated(uri))).collect()
         }
     }
 }

@@ -47,11 +47,7 @@ impl Lists {
             encoded.pages.clear();
             encoded.catalog = Some(listing.catalog.clone());
         }
-        encoded
-            .pages
-            .entry(key)
-            .or_insert_with(|| encode(runtime, revision, listing))
-            .clone()
+        encoded.pages.entry(key).or_insert_with(|| encode(runtime, revision, listing)).clone()
     }
 }
 
@@ -59,12 +55,12 @@ fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteStrin
     let catalog = &listing.catalog;
     let after = listing.after.as_deref();
     let body = match listing.kind {
-        ListKind::Tools => Body::Tools(page(runtime, listing, catalog.tools(after), |tool| {
-            tool.info.clone()
-        })),
-        ListKind::Prompts => Body::Prompts(page(runtime, listing, catalog.prompts(after), |one| {
-            one.info().clone()
-        })),
+        ListKind::Tools => {
+            Body::Tools(page(runtime, listing, catalog.tools(after), |tool| tool.info.clone()))
+        }
+        ListKind::Prompts => {
+            Body::Prompts(page(runtime, listing, catalog.prompts(after), |one| one.info().clone()))
+        }
         ListKind::Resources => {
             let items = catalog.resources(after);
             Body::Resources(page(runtime, listing, items, |one| one.info().clone()))
@@ -98,17 +94,12 @@ fn page<'a, T: 'a, U>(
     }
     let next = last.filter(|_| items.peek().is_some());
     let next_cursor = next.map(|after| seal_cursor(runtime, listing.kind, after));
-    Page {
-        items: shown,
-        next_cursor,
-    }
+    Page { items: shown, next_cursor }
 }
 
 /// Cursors name the last item seen, so that a list may change between two pages.
 fn seal_cursor(runtime: &Runtime, kind: ListKind, after: &str) -> String {
-    runtime
-        .keys
-        .seal_stable(after.as_bytes(), bound_to(kind).as_bytes())
+    runtime.keys.seal_stable(after.as_bytes(), bound_to(kind).as_bytes())
 }
 
 pub(super) fn open_cursor(
@@ -117,11 +108,9 @@ pub(super) fn open_cursor(
     cursor: &str,
 ) -> Result<String, RpcError> {
     let opened = runtime.keys.open(cursor, bound_to(kind).as_bytes());
-    opened
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| {
-            RpcError::invalid_params("`cursor` is not one of this list: start again without it")
-        })
+    opened.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+        RpcError::invalid_params("`cursor` is not one of this list: start again without it")
+    })
 }
 
 fn bound_to(kind: ListKind) -> String {

@@ -14,23 +14,23 @@ use crate::{
     auth::Principal,
     runtime::{
         Runtime,
-        call::Call,
+        call::{Call, Op},
         ctx::{About, Ctx},
     },
 };
-use bytestring::ByteString;
 use entry::{Caller, Entered, Step};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use http::{Extensions, HeaderMap};
 use lists::Lists;
 use report::{Report, Running};
-use session::Session;
+use retry::Retry;
+use session::{Remember, Session};
 use std::{fmt, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     Frame, Frames, Id, Notification, Peer, Request, Response, Revision, RpcError,
     frame::json_text,
-    mcp::{Body, Reply},
+    mcp::{Body, Reply, subscriptions::Filter},
     params::Params,
     revision::downgrade,
 };
@@ -63,12 +63,7 @@ impl Mcp {
         session: Option<Arc<Session>>,
         closing: CancellationToken,
     ) -> Self {
-        Self {
-            lists: runtime.shelf(),
-            runtime,
-            session,
-            closing,
-        }
+        Self { lists: runtime.shelf(), runtime, session, closing }
     }
 
     /// Ends what would never end by itself: listening.
@@ -92,20 +87,17 @@ impl Mcp {
 
     /// Whether messages may come in arrays.
     pub(crate) fn has_batches(&self) -> bool {
-        let handshake = self
-            .session
-            .as_ref()
-            .and_then(|session| session.handshake());
-        handshake.is_some_and(|handshake| handshake.revision.has_batches())
+        self.revision().is_some_and(Revision::has_batches)
     }
 
     /// Whether a client may have been told that an event stream can pause and be resumed.
     pub(crate) fn has_polling(&self) -> bool {
-        let handshake = self
-            .session
-            .as_ref()
-            .and_then(|session| session.handshake());
-        handshake.is_some_and(|handshake| handshake.revision.has_polling())
+        self.revision().is_some_and(Revision::has_polling)
+    }
+
+    /// What a handshake agreed on.
+    fn revision(&self) -> Option<Revision> {
+        Some(self.session.as_ref()?.handshake()?.revision)
     }
 
     /// A request that came with headers, which must say what it says. `Err` is a request that was
@@ -116,8 +108,7 @@ impl Mcp {
         headers: &HeaderMap,
         extensions: Extensions,
     ) -> Result<Frames, RpcError> {
-        self.request(request, Some(headers), extensions)
-            .map_err(|(_, error)| error)
+        self.request(request, Some(headers), extensions).map_err(|(_, error)| error)
     }
 
     fn request(
@@ -126,82 +117,80 @@ impl Mcp {
         headers: Option<&HeaderMap>,
         extensions: Extensions,
     ) -> Result<Frames, (Id, RpcError)> {
-        let Entered {
-            revision,
-            caller,
-            step,
-        } = match entry::enter(self, &request, headers, &extensions) {
-            Ok(entered) => entered,
-            Err(error) => return Err((request.id, error)),
-        };
+        let Entered { revision, caller, step } =
+            match entry::enter(self, &request, headers, &extensions) {
+                Ok(entered) => entered,
+                Err(error) => return Err((request.id, error)),
+            };
         let id = request.id;
         match step {
-            Step::Reply(reply) => Ok(self.reply(id, revision, *reply)),
-            Step::Call(op, retry) => {
-                let cancel = CancellationToken::new();
-                let registered = self.register(&id, &cancel)?;
-                let report = Report::new(self, revision, &caller, retry, &extensions);
-                let ctx = Ctx::new(
-                    report.clone(),
-                    self.about(caller, cancel.clone(), extensions),
-                );
-                let (runtime, lists) = (self.runtime.clone(), self.lists.clone());
-                let answer = {
-                    let report = report.clone();
-                    async move {
-                        if let Err(error) = report.claim(&runtime).await {
-                            return Frame::Response(Response {
-                                id: Some(id),
-                                result: Err(error),
-                            });
-                        }
-                        let outcome = runtime.call(Call { op, ctx }).await;
-                        let result = render::outcome(&runtime, &lists, revision, &report, outcome);
-                        Frame::Response(Response {
-                            id: Some(id),
-                            result,
-                        })
-                    }
-                };
-                let running = Running::new(answer, report, cancel.clone());
-                Ok(match registered {
-                    None => Frames::stream(running),
-                    Some(registered) => Frames::stream(registered.keep(running, cancel)),
-                })
-            }
-            Step::Listen(filter) => {
-                let cancel = CancellationToken::new();
-                let registered = self.register(&id, &cancel)?;
-                let end = Frame::Response(Response {
-                    id: Some(id.clone()),
-                    result: Ok(self.listen_end(&id)),
-                });
-                let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
-                Ok(match registered {
-                    None => Frames::stream(frames),
-                    Some(registered) => Frames::stream(registered.keep(frames.boxed(), cancel)),
-                })
-            }
-            Step::Remember(change) => {
-                let Some(session) = self.session.clone() else {
-                    return Ok(Frames::None);
-                };
-                session.remember(change);
-                let (runtime, mcp) = (self.runtime.clone(), self.clone());
-                Ok(Frames::stream(
-                    futures_util::stream::once(async move {
-                        match session.save(&runtime).await {
-                            Ok(()) => mcp.response(id, revision, Reply::new(Body::Empty {})),
-                            Err(error) => Frame::Response(Response {
-                                id: Some(id),
-                                result: Err(RpcError::internal(error.to_string())),
-                            }),
-                        }
-                    })
-                    .boxed(),
-                ))
-            }
+            Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
+            Step::Call(op, retry) => self.run(id, revision, caller, op, retry, extensions),
+            Step::Listen(filter) => self.listen(id, filter),
+            Step::Remember(change) => Ok(self.remember(id, revision, change)),
         }
+    }
+
+    /// Runs an operation: what it reports, and its response last.
+    fn run(
+        &self,
+        id: Id,
+        revision: Revision,
+        caller: Caller,
+        op: Op,
+        retry: Option<Retry>,
+        extensions: Extensions,
+    ) -> Result<Frames, (Id, RpcError)> {
+        let cancel = CancellationToken::new();
+        let registered = self.register(&id, &cancel)?;
+        let report = Report::new(self, revision, &caller, retry, &extensions);
+        let ctx = Ctx::new(report.clone(), self.about(caller, cancel.clone(), extensions));
+        let (runtime, lists, reported) = (self.runtime.clone(), self.lists.clone(), report.clone());
+        let answer = async move {
+            let result = match reported.claim(&runtime).await {
+                Ok(()) => {
+                    let outcome = runtime.call(Call { op, ctx }).await;
+                    render::outcome(&runtime, &lists, revision, &reported, outcome)
+                }
+                Err(error) => Err(error),
+            };
+            Frame::Response(Response { id: Some(id), result })
+        };
+        let running = Running::new(answer, report, cancel.clone());
+        Ok(match registered {
+            None => Frames::stream(running),
+            Some(registered) => Frames::stream(registered.keep(running, cancel)),
+        })
+    }
+
+    /// Tells of changes until the client or the server has enough.
+    fn listen(&self, id: Id, filter: Filter) -> Result<Frames, (Id, RpcError)> {
+        let cancel = CancellationToken::new();
+        let registered = self.register(&id, &cancel)?;
+        let mut end = Reply::new(Body::Empty {});
+        end.meta.subscription_id = Some(id.clone());
+        let end = self.response(id.clone(), Revision::LATEST, end);
+        let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
+        Ok(match registered {
+            None => Frames::stream(frames),
+            Some(registered) => Frames::stream(registered.keep(frames, cancel)),
+        })
+    }
+
+    /// Notes something for the session. It holds at once; it is answered when it is kept.
+    fn remember(&self, id: Id, revision: Revision, change: Remember) -> Frames {
+        let Some(session) = self.session.clone() else { return Frames::None };
+        session.remember(change);
+        let mcp = self.clone();
+        Frames::stream(stream::once(async move {
+            match session.save(&mcp.runtime).await {
+                Ok(()) => mcp.response(id, revision, Reply::new(Body::Empty {})),
+                Err(error) => {
+                    let result = Err(RpcError::internal(error.to_string()));
+                    Frame::Response(Response { id: Some(id), result })
+                }
+            }
+        }))
     }
 
     fn about(&self, caller: Caller, cancelled: CancellationToken, extensions: Extensions) -> About {
@@ -231,24 +220,10 @@ impl Mcp {
         })
     }
 
-    fn reply(&self, id: Id, revision: Revision, reply: Reply) -> Frames {
-        Frames::One(self.response(id, revision, reply))
-    }
-
     fn response(&self, id: Id, revision: Revision, mut reply: Reply) -> Frame {
         reply.meta.server_info = Some(self.runtime.info_json.clone());
         downgrade(&mut reply, revision);
-        Frame::Response(Response {
-            id: Some(id),
-            result: Ok(json_text(&reply)),
-        })
-    }
-
-    fn listen_end(&self, id: &Id) -> ByteString {
-        let mut reply = Reply::new(Body::Empty {});
-        reply.meta.server_info = Some(self.runtime.info_json.clone());
-        reply.meta.subscription_id = Some(id.clone());
-        json_text(&reply)
+        Frame::Response(Response { id: Some(id), result: Ok(json_text(&reply)) })
     }
 
     fn notified(&self, notification: &Notification) {
@@ -266,13 +241,9 @@ impl Peer for Mcp {
     fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
         match frame {
             Frame::Request(request) => {
-                self.request(request, None, extensions)
-                    .unwrap_or_else(|(id, error)| {
-                        Frames::One(Frame::Response(Response {
-                            id: Some(id),
-                            result: Err(error),
-                        }))
-                    })
+                self.request(request, None, extensions).unwrap_or_else(|(id, error)| {
+                    Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) }))
+                })
             }
             Frame::Response(response) => {
                 if let Some(session) = &self.session {
@@ -308,8 +279,6 @@ impl Mcp {
 
 impl fmt::Debug for Mcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mcp")
-            .field("runtime", &self.runtime)
-            .finish_non_exhaustive()
+        f.debug_struct("Mcp").field("runtime", &self.runtime).finish_non_exhaustive()
     }
 }

@@ -23,10 +23,7 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
     let catalog = runtime.catalog();
     let live = runtime.is_live;
     let list = |there: bool, subscribe: bool| {
-        (live || there).then_some(ListCapability {
-            list_changed: live,
-            subscribe,
-        })
+        (live || there).then_some(ListCapability { list_changed: live, subscribe })
     };
 
     ServerCapabilities {
@@ -46,18 +43,14 @@ pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Resu
     let offered = match method.split('/').next() {
         Some("tools") => capabilities.tools.is_some(),
         Some("prompts") => capabilities.prompts.is_some(),
-        Some("resources") if method.ends_with("subscribe") => capabilities
-            .resources
-            .is_some_and(|resources| resources.subscribe),
+        Some("resources") if method.ends_with("subscribe") => {
+            capabilities.resources.is_some_and(|resources| resources.subscribe)
+        }
         Some("resources") => capabilities.resources.is_some(),
         Some("completion") => capabilities.completions.is_some(),
         _ => true,
     };
-    if offered && revision.has(method) {
-        Ok(())
-    } else {
-        Err(RpcError::method_not_found(method))
-    }
+    if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }
 }
 
 pub(super) fn initialize(runtime: &Runtime, revision: Revision) -> Reply {
@@ -71,10 +64,7 @@ pub(super) fn initialize(runtime: &Runtime, revision: Revision) -> Reply {
 
 pub(super) fn discover(runtime: &Runtime) -> Reply {
     let mut reply = Reply::new(Body::Discover(Box::new(DiscoverResult {
-        supported_versions: Revision::STATELESS
-            .iter()
-            .map(|date| (*date).to_owned())
-            .collect(),
+        supported_versions: Revision::STATELESS.iter().map(|date| (*date).to_owned()).collect(),
         capabilities: capabilities(runtime),
         instructions: runtime.instructions.clone(),
     })));
@@ -86,9 +76,7 @@ pub(super) fn discover(runtime: &Runtime) -> Reply {
 pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
     let offered = capabilities(runtime);
     let told = |list: Option<ListCapability>| list.is_some_and(|list| list.list_changed);
-    let subscribe = offered
-        .resources
-        .is_some_and(|resources| resources.subscribe);
+    let subscribe = offered.resources.is_some_and(|resources| resources.subscribe);
     Filter {
         tools_list_changed: wanted.tools_list_changed && told(offered.tools),
         prompts_list_changed: wanted.prompts_list_changed && told(offered.prompts),

@@ -44,10 +44,7 @@ pub(super) fn outcome(
         Outcome::Contents(contents, cache) => {
             let mut reply = Reply::new(Body::ReadResource(ReadResourceResult { contents }));
             // The answer to a question is nobody else's business and no one's twice.
-            let unshared = Cache {
-                ttl_ms: 0,
-                cache_scope: CacheScope::Private,
-            };
+            let unshared = Cache { ttl_ms: 0, cache_scope: CacheScope::Private };
             reply.cache = Some(cache.filter(|_| !report.is_retry()).unwrap_or(unshared));
             reply
         }

@@ -159,13 +159,9 @@ impl Report {
                 lock(retry).input_required(runtime)
             }
             Asking::Live(session) => {
-                page.elicitation_id
-                    .iter()
-                    .for_each(|id| session.sent_to(id));
-                Err(
-                    RpcError::new(URL_ELICITATION_REQUIRED, page.message.clone())
-                        .with_data(json!({ "elicitations": [page] })),
-                )
+                page.elicitation_id.iter().for_each(|id| session.sent_to(id));
+                Err(RpcError::new(URL_ELICITATION_REQUIRED, page.message.clone())
+                    .with_data(json!({ "elicitations": [page] })))
             }
             Asking::Never => Err(RpcError::internal("nobody can be asked here")),
         }
@@ -180,10 +176,7 @@ impl Report {
         if let InputRequest::Elicit(elicit) = &question
             && elicit.mode == Some(Mode::Url)
         {
-            elicit
-                .elicitation_id
-                .iter()
-                .for_each(|id| session.sent_to(id));
+            elicit.elicitation_id.iter().for_each(|id| session.sent_to(id));
         }
         let asked = question.clone();
         downgrade_question(&mut question, self.revision);
@@ -195,16 +188,11 @@ impl Report {
         }));
         let gone = |_| CallError::new("the client went away without an answer");
         let answer = answer.await.map_err(gone)?.map_err(|error| {
-            CallError::new(format!(
-                "the client refused the question: {}",
-                error.message
-            ))
+            CallError::new(format!("the client refused the question: {}", error.message))
         })?;
         let answer: Value = serde_json::from_str(&answer)?;
         super::retry::fits(&asked, &answer).map_err(|why| {
-            CallError::new(format!(
-                "the client's answer does not fit the question: {why}"
-            ))
+            CallError::new(format!("the client's answer does not fit the question: {why}"))
         })?;
         Ok(answer)
     }
@@ -281,12 +269,7 @@ impl Reporter for Report {
         let message = message.filter(|_| self.revision > Revision::V2024_11_05);
         outbox.frames.push_back(notification(
             "notifications/progress",
-            &Progress {
-                progress_token: token,
-                progress: done,
-                total,
-                message,
-            },
+            &Progress { progress_token: token, progress: done, total, message },
         ));
         drop(outbox);
         self.waker.wake();
@@ -306,14 +289,8 @@ impl Reporter for Report {
             return;
         }
         outbox.logs -= 1.0;
-        let message = LogMessage {
-            level,
-            logger: logger.map(str::to_owned),
-            data,
-        };
-        outbox
-            .frames
-            .push_back(notification("notifications/message", &message));
+        let message = LogMessage { level, logger: logger.map(str::to_owned), data };
+        outbox.frames.push_back(notification("notifications/message", &message));
         drop(outbox);
         self.waker.wake();
     }
@@ -399,12 +376,7 @@ impl Drop for CancelOnDrop {
 
 impl<F: Future<Output = Frame>> Running<F> {
     pub(super) fn new(answer: F, report: Arc<Report>, cancel: CancellationToken) -> Self {
-        Self {
-            answer,
-            report,
-            state: State::Working,
-            cancel: CancelOnDrop(cancel),
-        }
+        Self { answer, report, state: State::Working, cancel: CancelOnDrop(cancel) }
     }
 }
 
@@ -429,14 +401,8 @@ impl<F: Future<Output = Frame>> Stream for Running<F> {
         }
         if outbox.dropped_logs > 0 && !matches!(this.state, State::Working) {
             let count = std::mem::take(&mut outbox.dropped_logs);
-            let data = json!(format!(
-                "{count} log messages of this call were dropped: too many"
-            ));
-            let message = LogMessage {
-                level: Level::Warning,
-                logger: None,
-                data,
-            };
+            let data = json!(format!("{count} log messages of this call were dropped: too many"));
+            let message = LogMessage { level: Level::Warning, logger: None, data };
             return Poll::Ready(Some(notification("notifications/message", &message)));
         }
         drop(outbox);

@@ -80,13 +80,7 @@ impl Retry {
             Some(state) => unseal(runtime, state, &bound_to)?,
         };
         let again = state.is_some() || !fresh.is_empty();
-        Ok(Some(Self {
-            bound_to,
-            carried,
-            fresh,
-            asked: vec![],
-            again,
-        }))
+        Ok(Some(Self { bound_to, carried, fresh, asked: vec![], again }))
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -101,11 +95,7 @@ impl Retry {
     pub(super) async fn claim(runtime: &Runtime, nonce: &str) -> Result<(), RpcError> {
         let lifetime = runtime.settings.answer_time + Duration::from_secs(60);
         let key = format!("nonce/{nonce}");
-        match runtime
-            .store
-            .put(&key, Bytes::new(), If::Absent, Some(lifetime))
-            .await
-        {
+        match runtime.store.put(&key, Bytes::new(), If::Absent, Some(lifetime)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(RpcError::invalid_params("`requestState` was used before")),
             Err(error) => Err(RpcError::internal(error.to_string())),
@@ -151,9 +141,7 @@ impl Retry {
             return Err(RpcError::internal("the handler paused without a question"));
         }
         if self.carried.round >= ROUNDS {
-            return Err(RpcError::internal(format!(
-                "gave up after {ROUNDS} rounds of questions"
-            )));
+            return Err(RpcError::internal(format!("gave up after {ROUNDS} rounds of questions")));
         }
         let carried = Carried {
             expires: clock::now().saturating_add(runtime.settings.answer_time.as_secs()),
@@ -165,21 +153,13 @@ impl Retry {
         let plain =
             serde_json::to_vec(&carried).map_err(|error| RpcError::internal(error.to_string()))?;
         if plain.len() > LARGEST {
-            return Err(RpcError::internal(
-                "the answers of this call are too large to carry",
-            ));
+            return Err(RpcError::internal("the answers of this call are too large to carry"));
         }
         let request = |(key, question): (String, InputRequest)| {
-            (
-                key,
-                json!({ "method": question.method(), "params": question }),
-            )
+            (key, json!({ "method": question.method(), "params": question }))
         };
         Ok(InputRequired {
-            input_requests: std::mem::take(&mut self.asked)
-                .into_iter()
-                .map(request)
-                .collect(),
+            input_requests: std::mem::take(&mut self.asked).into_iter().map(request).collect(),
             request_state: Some(runtime.keys.seal(&plain, self.bound_to.as_bytes())),
         })
     }
@@ -192,9 +172,7 @@ fn unseal(runtime: &Runtime, state: &str, bound_to: &str) -> Result<Carried, Rpc
         RpcError::invalid_params("`requestState` is not from this server, caller and request")
     })?;
     if carried.expires < clock::now() {
-        return Err(RpcError::invalid_params(
-            "`requestState` has expired: make the call anew",
-        ));
+        return Err(RpcError::invalid_params("`requestState` has expired: make the call anew"));
     }
     Ok(carried)
 }
@@ -204,10 +182,8 @@ fn canonical(json: &str) -> String {
     fn sorted(value: Value) -> Value {
         match value {
             Value::Object(members) => {
-                let sorted: BTreeMap<_, _> = members
-                    .into_iter()
-                    .map(|(key, value)| (key, sorted(value)))
-                    .collect();
+                let sorted: BTreeMap<_, _> =
+                    members.into_iter().map(|(key, value)| (key, sorted(value))).collect();
                 Value::Object(sorted.into_iter().collect())
             }
             Value::Array(items) => items.into_iter().map(sorted).collect(),

@@ -69,17 +69,11 @@ impl Handshake {
             Elicitation::None => drop(capabilities.0.remove("elicitation")),
             Elicitation::Form => {
                 let modes = capabilities.0.get_mut("elicitation");
-                modes
-                    .and_then(Value::as_object_mut)
-                    .into_iter()
-                    .for_each(|modes| modes.clear());
+                modes.and_then(Value::as_object_mut).into_iter().for_each(|modes| modes.clear());
             }
             Elicitation::FormAndUrl => (),
         }
-        Self {
-            revision,
-            capabilities: Arc::new(capabilities),
-        }
+        Self { revision, capabilities: Arc::new(capabilities) }
     }
 }
 
@@ -105,15 +99,8 @@ pub(crate) enum Remember {
 impl Session {
     /// A session with a key, for a caller.
     pub(crate) fn new(id: String, principal: &Principal) -> Self {
-        let record = Record {
-            principal: principal.as_str().to_owned(),
-            ..Record::default()
-        };
-        Self {
-            id: Some(id),
-            record: Mutex::new(record),
-            ..Self::default()
-        }
+        let record = Record { principal: principal.as_str().to_owned(), ..Record::default() };
+        Self { id: Some(id), record: Mutex::new(record), ..Self::default() }
     }
 
     /// What the store holds of a session.
@@ -123,10 +110,7 @@ impl Session {
 
     /// A session of what the store holds of it.
     pub(crate) fn restore(id: &str, entry: &Entry) -> Self {
-        let session = Self {
-            id: Some(id.to_owned()),
-            ..Self::default()
-        };
+        let session = Self { id: Some(id.to_owned()), ..Self::default() };
         session.refresh(entry);
         session
     }
@@ -148,11 +132,7 @@ impl Session {
     pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let record = serde_json::to_vec(&*lock(&self.record)).unwrap_or_default();
-        runtime
-            .store
-            .put(&key(id), Bytes::from(record), If::Always, Some(IDLE))
-            .await
-            .map(drop)
+        runtime.store.put(&key(id), Bytes::from(record), If::Always, Some(IDLE)).await.map(drop)
     }
 
     pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
@@ -196,10 +176,7 @@ impl Session {
     }
 
     pub(crate) fn is_subscribed(&self, changed: &str) -> bool {
-        lock(&self.record)
-            .subscriptions
-            .iter()
-            .any(|uri| covers(uri, changed))
+        lock(&self.record).subscriptions.iter().any(|uri| covers(uri, changed))
     }
 
     pub(crate) fn subscriptions(&self) -> Vec<String> {
@@ -237,10 +214,7 @@ impl Session {
             return None;
         }
         running.insert(id.clone(), cancel.clone());
-        Some(Registered {
-            session: self.clone(),
-            id: id.clone(),
-        })
+        Some(Registered { session: self.clone(), id: id.clone() })
     }
 
     /// Stops a request. An unknown id is nobody's, or one that has just been answered.
@@ -252,9 +226,7 @@ impl Session {
 
     /// Stops everything under way.
     pub(crate) fn cancel_all(&self) {
-        lock(&self.running)
-            .values()
-            .for_each(CancellationToken::cancel);
+        lock(&self.running).values().for_each(CancellationToken::cancel);
     }
 }
 
@@ -281,14 +253,12 @@ impl Registered {
         cancel: CancellationToken,
     ) -> impl Stream<Item = Frame> + Send + 'static {
         let mut registered = Some(self);
-        frames
-            .take_until(cancel.cancelled_owned())
-            .inspect(move |frame| {
-                // Its client may use the id again as soon as it has read the response.
-                if let Frame::Response(_) = frame {
-                    drop(registered.take());
-                }
-            })
+        frames.take_until(cancel.cancelled_owned()).inspect(move |frame| {
+            // Its client may use the id again as soon as it has read the response.
+            if let Frame::Response(_) = frame {
+                drop(registered.take());
+            }
+        })
     }
 }
 

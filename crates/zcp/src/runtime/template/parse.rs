@@ -11,10 +11,7 @@ pub(super) enum Part {
     /// Fixed text, as it stands in a URI.
     Text(String),
     /// What stands between braces.
-    Expression {
-        operator: &'static Operator,
-        variables: Vec<Variable>,
-    },
+    Expression { operator: &'static Operator, variables: Vec<Variable> },
 }
 
 /// A variable and its modifiers.
@@ -73,10 +70,7 @@ impl Part {
 /// Takes a template apart.
 pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
     if text.len() > LONGEST {
-        return Err(TemplateError {
-            position: LONGEST,
-            reason: "longer than 8 KiB",
-        });
+        return Err(TemplateError { position: LONGEST, reason: "longer than 8 KiB" });
     }
     let mut parts = Vec::new();
     let mut at = 0;
@@ -95,16 +89,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
             }
         };
         at += length;
-        if parts
-            .iter()
-            .map(|part| part.variables().len())
-            .sum::<usize>()
-            > MOST_VARIABLES
-        {
-            return Err(TemplateError {
-                position: at,
-                reason: "more than 64 variables",
-            });
+        if parts.iter().map(|part| part.variables().len()).sum::<usize>() > MOST_VARIABLES {
+            return Err(TemplateError { position: at, reason: "more than 64 variables" });
         }
     }
     Ok(parts)
@@ -112,16 +98,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
 
 fn between_braces(rest: &str, position: usize) -> Result<&str, TemplateError> {
     let Some(rest) = rest.strip_prefix('{') else {
-        return Err(TemplateError {
-            position,
-            reason: "`}` has no `{`",
-        });
+        return Err(TemplateError { position, reason: "`}` has no `{`" });
     };
     let Some((inside, _)) = rest.split_once('}') else {
-        return Err(TemplateError {
-            position,
-            reason: "`{` has no `}`",
-        });
+        return Err(TemplateError { position, reason: "`{` has no `}`" });
     };
     Ok(inside)
 }
@@ -134,33 +114,22 @@ fn literal(text: &str, at: usize) -> Result<String, TemplateError> {
     };
     if let Some((i, _)) = text.char_indices().find(bad) {
         let reason = "this character has to be percent-encoded";
-        return Err(TemplateError {
-            position: at + i,
-            reason,
-        });
+        return Err(TemplateError { position: at + i, reason });
     }
     Ok(percent::encode_keeping_reserved(text))
 }
 
 fn expression(text: &str, position: usize) -> Result<Part, TemplateError> {
     if text.starts_with(['=', ',', '!', '@', '|']) {
-        return Err(TemplateError {
-            position,
-            reason: "an operator with no meaning yet",
-        });
+        return Err(TemplateError { position, reason: "an operator with no meaning yet" });
     }
     let (operator, names) = OPERATORS
         .iter()
         .find_map(|operator| Some((operator, text.strip_prefix(operator.symbol)?)))
         .expect("every text starts with the empty symbol");
-    let variables = names
-        .split(',')
-        .map(|text| variable(text, position))
-        .collect::<Result<_, _>>()?;
-    Ok(Part::Expression {
-        operator,
-        variables,
-    })
+    let variables =
+        names.split(',').map(|text| variable(text, position)).collect::<Result<_, _>>()?;
+    Ok(Part::Expression { operator, variables })
 }
 
 fn variable(text: &str, position: usize) -> Result<Variable, TemplateError> {
@@ -173,21 +142,14 @@ fn variable(text: &str, position: usize) -> Result<Variable, TemplateError> {
         let reason = "a variable's name is letters, digits, `_` and `.`";
         return Err(TemplateError { position, reason });
     }
-    Ok(Variable {
-        name: name.to_owned(),
-        explode,
-        prefix,
-    })
+    Ok(Variable { name: name.to_owned(), explode, prefix })
 }
 
 fn prefix_length(text: &str, position: usize) -> Result<usize, TemplateError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(length @ 1..=9999) if digits => Ok(length),
-        _ => Err(TemplateError {
-            position,
-            reason: "a prefix is 1 to 9999 characters",
-        }),
+        _ => Err(TemplateError { position, reason: "a prefix is 1 to 9999 characters" }),
     }
 }
 

@@ -38,16 +38,10 @@ pub(super) fn compile(parts: &[Part]) -> Vec<Step> {
     for part in parts {
         match part {
             Part::Text(text) => steps.push(Step::Text(text.clone())),
-            Part::Expression {
-                operator,
-                variables,
-            } if operator.named => {
+            Part::Expression { operator, variables } if operator.named => {
                 pairs(&mut steps, operator, variables);
             }
-            Part::Expression {
-                operator,
-                variables,
-            } => {
+            Part::Expression { operator, variables } => {
                 let mut before = operator.first;
                 for variable in variables {
                     if !before.is_empty() {
@@ -55,10 +49,7 @@ pub(super) fn compile(parts: &[Part]) -> Vec<Step> {
                     }
                     before = operator.separator;
                     let stops = marks.stops(operator, variable, variables.len());
-                    steps.push(Step::Take {
-                        variable: variable.clone(),
-                        stops,
-                    });
+                    steps.push(Step::Take { variable: variable.clone(), stops });
                 }
             }
         }
@@ -80,12 +71,7 @@ fn pairs(steps: &mut Vec<Step>, operator: &Operator, variables: &[Variable]) {
         "?" => (b'?', b'&', b"&#"),
         _ => (b'&', b'&', b"&#"),
     };
-    steps.push(Step::Pairs(Pairs {
-        first,
-        separator,
-        stops,
-        variables: variables.to_vec(),
-    }));
+    steps.push(Step::Pairs(Pairs { first, separator, stops, variables: variables.to_vec() }));
 }
 
 /// The characters that have a meaning in a template beyond its values, and so end one.
@@ -98,11 +84,8 @@ struct Marks {
 
 impl Marks {
     fn of(parts: &[Part]) -> Self {
-        let in_text = |mark| {
-            parts
-                .iter()
-                .any(|part| matches!(part, Part::Text(text) if text.contains(mark)))
-        };
+        let in_text =
+            |mark| parts.iter().any(|part| matches!(part, Part::Text(text) if text.contains(mark)));
         let as_operator = |symbol| {
             parts.iter().any(|part| matches!(part, Part::Expression { operator, .. } if operator.symbol == symbol))
         };
@@ -120,14 +103,7 @@ impl Marks {
         let separator = operator.separator.as_bytes()[0];
         [
             (b'/', !free && !segments),
-            (
-                b'?',
-                if free {
-                    self.query && operator.symbol != "#"
-                } else {
-                    true
-                },
-            ),
+            (b'?', if free { self.query && operator.symbol != "#" } else { true }),
             (b'#', if free { self.fragment } else { true }),
             (b';', !free && self.parameters),
             (b'&', !free && self.pairs),
@@ -165,15 +141,11 @@ pub(super) fn matches(steps: &[Step], uri: &str) -> Option<BTreeMap<String, Stri
 
 /// Adds a value; none if it cannot be, or is not the one the variable has elsewhere.
 fn add(values: &mut BTreeMap<String, String>, variable: &Variable, value: &str) -> Option<()> {
-    let too_long = variable
-        .prefix
-        .is_some_and(|most| value.chars().count() > most);
+    let too_long = variable.prefix.is_some_and(|most| value.chars().count() > most);
     if too_long || value.contains('\0') {
         return None;
     }
-    let known = values
-        .entry(variable.name.clone())
-        .or_insert_with(|| value.to_owned());
+    let known = values.entry(variable.name.clone()).or_insert_with(|| value.to_owned());
     let same = match variable.prefix {
         Some(_) => known.starts_with(value),
         None => *known == value,
@@ -185,11 +157,7 @@ fn add(values: &mut BTreeMap<String, String>, variable: &Variable, value: &str) 
 fn search(steps: &[Step], uri: &str) -> Option<Vec<usize>> {
     let mut tried = Tried::new(steps.len() + 1, uri.len() + 1);
     let mut starts = vec![0; steps.len() + 1];
-    let mut places = vec![Place {
-        step: 0,
-        at: 0,
-        inside: false,
-    }];
+    let mut places = vec![Place { step: 0, at: 0, inside: false }];
     while let Some(place) = places.pop() {
         let Place { step, at, inside } = place;
         if !tried.insert(place) {
@@ -199,11 +167,7 @@ fn search(steps: &[Step], uri: &str) -> Option<Vec<usize>> {
             // Right also after a dead end: all that follows an earlier start is done by then.
             starts[step] = at;
         }
-        let next = |at| Place {
-            step: step + 1,
-            at,
-            inside: false,
-        };
+        let next = |at| Place { step: step + 1, at, inside: false };
         match steps.get(step) {
             None if at == uri.len() => return Some(starts),
             Some(Step::Text(text)) if uri[at..].starts_with(text.as_str()) => {
@@ -215,11 +179,7 @@ fn search(steps: &[Step], uri: &str) -> Option<Vec<usize>> {
                     places.push(next(at));
                 }
                 if let Some(length) = character(&uri.as_bytes()[at..], stops) {
-                    places.push(Place {
-                        step,
-                        at: at + length,
-                        inside: true,
-                    });
+                    places.push(Place { step, at: at + length, inside: true });
                 }
             }
             Some(Step::Pairs(pairs)) => places.push(next(pairs.read(uri, at).1)),
@@ -241,9 +201,7 @@ impl Pairs {
         let (mut at, mut mark) = (start, self.first);
         while uri.as_bytes().get(at) == Some(&mark) {
             let begin = at + 1;
-            let length = uri[begin..]
-                .bytes()
-                .position(|byte| self.stops.contains(&byte));
+            let length = uri[begin..].bytes().position(|byte| self.stops.contains(&byte));
             let end = length.map_or(uri.len(), |length| begin + length);
             let pair = &uri[begin..end];
             let name = pair.split_once('=').map_or(pair, |(name, _)| name);
@@ -275,10 +233,7 @@ struct Tried {
 
 impl Tried {
     fn new(steps: usize, width: usize) -> Self {
-        Self {
-            bits: vec![0; (steps * width * 2).div_ceil(64)],
-            width,
-        }
+        Self { bits: vec![0; (steps * width * 2).div_ceil(64)], width }
     }
 
     fn insert(&mut self, place: Place) -> bool {

@@ -44,10 +44,7 @@ pub(super) fn measure(value: &Value, levels: usize) -> Option<Extent> {
         Value::Array(items) => &mut items.iter(),
         Value::Object(members) => &mut members.values(),
         Value::String(text) => {
-            return Some(Extent {
-                size: 1 + text.len() as u64 / 32,
-                depth: 0,
-            });
+            return Some(Extent { size: 1 + text.len() as u64 / 32, depth: 0 });
         }
         _ => return Some(Extent { size: 1, depth: 0 }),
     };
@@ -81,10 +78,7 @@ struct Room(usize);
 
 impl io::Write for Room {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self
-            .0
-            .checked_sub(bytes.len())
-            .ok_or(io::ErrorKind::FileTooLarge)?;
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
         Ok(bytes.len())
     }
 

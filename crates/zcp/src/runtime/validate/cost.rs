@@ -48,19 +48,13 @@ impl Cost {
         };
         let once = graph.ways_once();
         if once > MOST_WAYS {
-            return Err(SchemaError::TooLarge(
-                "too many alternatives and references",
-            ));
+            return Err(SchemaError::TooLarge("too many alternatives and references"));
         }
         let row = graph.longest_row();
         if row > LONGEST_ROW {
             return Err(SchemaError::TooLarge("more than 256 references in a row"));
         }
-        Ok(Self {
-            once,
-            by_depth: graph.ways_by_depth(deepest),
-            row,
-        })
+        Ok(Self { once, by_depth: graph.ways_by_depth(deepest), row })
     }
 
     // Doubling takes two references a step, so a few of them cannot do much harm.
@@ -69,11 +63,7 @@ impl Cost {
             let limit = "more than 16 references beside nested `$id`s: use `#/$defs/..` instead";
             return Err(SchemaError::TooLarge(limit));
         }
-        Ok(Self {
-            once: 1 << 8,
-            by_depth: vec![1 << 8, 1 << 16, u64::MAX],
-            row: 64,
-        })
+        Ok(Self { once: 1 << 8, by_depth: vec![1 << 8, 1 << 16, u64::MAX], row: 64 })
     }
 
     /// Whether it is affordable to find if a value fits.
@@ -122,13 +112,8 @@ impl Graph {
 
     /// The most ways there are from any node, leaving out the edges that close a circle.
     fn ways_once(&self) -> u64 {
-        let order = self.order(|node| {
-            node.same
-                .iter()
-                .chain(node.inside.iter().flatten())
-                .copied()
-                .collect()
-        });
+        let order = self
+            .order(|node| node.same.iter().chain(node.inside.iter().flatten()).copied().collect());
         let mut ways = vec![1; self.nodes.len()];
         for node in order {
             ways[node] = self.ways(node, &ways, &ways);
@@ -170,11 +155,7 @@ impl Graph {
         let node = &self.nodes[node];
         let most = |group: &Vec<usize>| group.iter().map(|&other| inside[other]).max();
         let inside = node.inside.iter().filter_map(most);
-        node.same
-            .iter()
-            .map(|&other| same[other])
-            .chain(inside)
-            .fold(1, u64::saturating_add)
+        node.same.iter().map(|&other| same[other]).chain(inside).fold(1, u64::saturating_add)
     }
 
     /// The nodes, each after those its edges lead to; where they go in a circle, after most.
@@ -216,15 +197,8 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// None if the schema has others with an `$id` in it, which references may be relative to.
     fn new(schema: &'a Value) -> Option<Self> {
-        let dialect = schema
-            .get("$schema")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let id = if dialect.contains("draft-04") {
-            "id"
-        } else {
-            "$id"
-        };
+        let dialect = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        let id = if dialect.contains("draft-04") { "id" } else { "$id" };
         let mut anchors = HashMap::new();
         let mut todo: Vec<&Value> = vec![schema];
         while let Some(value) = todo.pop() {
@@ -235,19 +209,11 @@ impl<'a> Builder<'a> {
                 let Some(name) = value.get(key).and_then(Value::as_str) else {
                     continue;
                 };
-                anchors
-                    .entry(name)
-                    .and_modify(|twice| *twice = None)
-                    .or_insert(Some(value));
+                anchors.entry(name).and_modify(|twice| *twice = None).or_insert(Some(value));
             }
             todo.extend(children(value));
         }
-        Some(Self {
-            schema,
-            anchors,
-            seen: HashMap::new(),
-            todo: Vec::new(),
-        })
+        Some(Self { schema, anchors, seen: HashMap::new(), todo: Vec::new() })
     }
 
     fn index(&mut self, schema: &'a Value) -> usize {
@@ -260,9 +226,7 @@ impl<'a> Builder<'a> {
     }
 
     fn target(&self, reference: &str) -> Option<&'a Value> {
-        let fragment = reference
-            .strip_prefix('#')
-            .filter(|fragment| !fragment.contains('%'))?;
+        let fragment = reference.strip_prefix('#').filter(|fragment| !fragment.contains('%'))?;
         if fragment.is_empty() || fragment.starts_with('/') {
             return self.schema.pointer(fragment);
         }
@@ -276,20 +240,16 @@ impl<'a> Builder<'a> {
                 "$defs" | "definitions" | "const" | "enum" | "default" | "examples" => {}
                 "not" | "if" | "then" | "else" => node.same.push(self.index(value)),
                 "allOf" | "anyOf" | "oneOf" | "dependentSchemas" | "dependencies" => {
-                    node.same
-                        .extend(children(value).map(|schema| self.index(schema)));
+                    node.same.extend(children(value).map(|schema| self.index(schema)));
                 }
                 "properties" | "prefixItems" => {
-                    node.inside
-                        .push(children(value).map(|schema| self.index(schema)).collect());
+                    node.inside.push(children(value).map(|schema| self.index(schema)).collect());
                 }
                 "patternProperties" => {
-                    node.inside
-                        .extend(children(value).map(|schema| vec![self.index(schema)]));
+                    node.inside.extend(children(value).map(|schema| vec![self.index(schema)]));
                 }
                 "items" if value.is_array() => {
-                    node.inside
-                        .push(children(value).map(|schema| self.index(schema)).collect());
+                    node.inside.push(children(value).map(|schema| self.index(schema)).collect());
                 }
                 key if REFERENCES.contains(&key) => {
                     let Some(reference) = value.as_str() else {

@@ -20,10 +20,7 @@ const MOST_ALTERNATIVES: usize = 3;
 
 /// Says where a value does not fit, and why.
 pub(super) fn error(error: &ValidationError<'_>) -> String {
-    Short::of(
-        LONGEST_ERROR,
-        format_args!("`{}`: {}", path(error.instance_path()), reason(error)),
-    )
+    Short::of(LONGEST_ERROR, format_args!("`{}`: {}", path(error.instance_path()), reason(error)))
 }
 
 /// A value as JSON, shortened.
@@ -45,11 +42,7 @@ fn path(location: &Location) -> String {
             LocationSegment::Property(name) => path.push_str(&format!(".{name}")),
         }
     }
-    if path.is_empty() {
-        "(root)".to_owned()
-    } else {
-        shorten(&path)
-    }
+    if path.is_empty() { "(root)".to_owned() } else { shorten(&path) }
 }
 
 fn reason(error: &ValidationError<'_>) -> String {
@@ -67,10 +60,7 @@ fn reason(error: &ValidationError<'_>) -> String {
                 .take(MOST_ALTERNATIVES)
                 .map(|first| first.masked_with(value(first.instance())).to_string())
                 .collect();
-            format!(
-                "{found} fits none of the alternatives ({})",
-                reasons.join(", or ")
-            )
+            format!("{found} fits none of the alternatives ({})", reasons.join(", or "))
         }
         ValidationErrorKind::FalseSchema => format!("{found} is not allowed here"),
         _ => error.masked_with(found).to_string(),
@@ -85,10 +75,7 @@ struct Short {
 
 impl Short {
     fn of(most: usize, text: fmt::Arguments<'_>) -> String {
-        let mut short = Self {
-            text: String::new(),
-            left: most,
-        };
+        let mut short = Self { text: String::new(), left: most };
         // The error is that of a full text.
         if short.write_fmt(text).is_err() {
             short.text.pop();

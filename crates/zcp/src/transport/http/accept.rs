@@ -119,10 +119,7 @@ impl Serving {
             });
         }
         self.tracker.close();
-        if tokio::time::timeout(DRAIN, self.tracker.wait())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(DRAIN, self.tracker.wait()).await.is_err() {
             tracing::warn!("stopped with work under way: it took longer than {DRAIN:?} to end");
         }
         Ok(())

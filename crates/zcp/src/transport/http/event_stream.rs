@@ -33,16 +33,9 @@ pub(super) fn respond(
         };
         Some((Ok::<_, Infallible>(Bytes::from(next)), events))
     });
-    let mut response = with_type(
-        StatusCode::OK,
-        "text/event-stream",
-        Body::from_stream(alive),
-    );
+    let mut response = with_type(StatusCode::OK, "text/event-stream", Body::from_stream(alive));
     let headers = response.headers_mut();
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("no-cache, no-transform"),
-    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

@@ -72,9 +72,7 @@ async fn stateless(http: &Shared, message: Message, parts: Parts) -> Result<Resp
         // A quiet call's client is told that it is still there.
         Err(_) => None,
     };
-    let events = stream::iter(first)
-        .chain(frames)
-        .map(|frame| event_stream::event(None, &frame));
+    let events = stream::iter(first).chain(frames).map(|frame| event_stream::event(None, &frame));
     Ok(event_stream::respond(events, http.limits.keep_alive))
 }
 
@@ -90,16 +88,11 @@ async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Resp
     if let Err(error) = &answer.result {
         return Err(status::refused(answer.id, error.clone()));
     }
-    http.sessions
-        .keep(&live)
-        .await
-        .map_err(|error| unavailable(&error))?;
+    http.sessions.keep(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
         response.headers_mut().insert(SESSION_ID, id.clone());
-        response
-            .headers_mut()
-            .insert(http.session_header.clone(), id);
+        response.headers_mut().insert(http.session_header.clone(), id);
     }
     Ok(response)
 }
@@ -128,9 +121,7 @@ async fn in_session(
     if let Frames::None = frames {
         return Ok(status::accepted());
     }
-    Ok(Resumable::new(live, frames, release)
-        .respond(http.limits.keep_alive)
-        .await)
+    Ok(Resumable::new(live, frames, release).respond(http.limits.keep_alive).await)
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
@@ -138,9 +129,7 @@ async fn batch(http: &Shared, mut all: stream::SelectAll<Frames>) -> Response {
     let mut responses = vec![];
     while let Some(frame) = all.next().await {
         if !matches!(frame, Frame::Response(_)) {
-            let said = stream::iter(responses)
-                .chain(stream::iter([frame]))
-                .chain(all);
+            let said = stream::iter(responses).chain(stream::iter([frame])).chain(all);
             let events = said.map(|frame| event_stream::event(None, &frame));
             return event_stream::respond(events, http.limits.keep_alive);
         }
@@ -155,18 +144,13 @@ async fn batch(http: &Shared, mut all: stream::SelectAll<Frames>) -> Response {
 /// What a session is told beside its calls, or the rest of a call whose stream broke.
 async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
     if !accepts(&parts.headers, "text/event-stream") {
-        return Err(refusal(
-            StatusCode::NOT_ACCEPTABLE,
-            "accept `text/event-stream`",
-        ));
+        return Err(refusal(StatusCode::NOT_ACCEPTABLE, "accept `text/event-stream`"));
     }
     if header(&parts.headers, SESSION_ID).is_none() && session_id(http, parts).is_none() {
         let why =
             "GET streams need a session: send `Mcp-Session-Id`, or use `subscriptions/listen`";
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, why);
-        response
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("POST"));
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
     let live = find(http, parts).await?;
@@ -177,16 +161,11 @@ async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
 async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
     if session_id(http, parts).is_none() {
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "there is no session to end");
-        response
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("POST"));
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
     let live = find(http, parts).await?;
-    http.sessions
-        .close(&live)
-        .await
-        .map_err(|error| unavailable(&error))?;
+    http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::accepted();
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
@@ -201,16 +180,9 @@ async fn find(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> 
         return Err(refusal(StatusCode::BAD_REQUEST, why));
     };
     let principal = Principal::of(&parts.extensions);
-    let found = http
-        .sessions
-        .find(id, &principal)
-        .await
-        .map_err(|error| unavailable(&error))?;
+    let found = http.sessions.find(id, &principal).await.map_err(|error| unavailable(&error))?;
     found.ok_or_else(|| {
-        refusal(
-            StatusCode::NOT_FOUND,
-            "no such session: start over with `initialize`",
-        )
+        refusal(StatusCode::NOT_FOUND, "no such session: start over with `initialize`")
     })
 }
 
@@ -229,13 +201,7 @@ fn unavailable(error: &crate::store::StoreError) -> Response {
 
 fn check_types(headers: &HeaderMap) -> Result<(), Response> {
     let kind = header(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    if !kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .eq_ignore_ascii_case("application/json")
-    {
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         let why = "the body must be `Content-Type: application/json`";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
@@ -253,18 +219,10 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
         return true;
     }
     let family = wanted.split('/').next().unwrap_or_default();
-    accept
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|range| {
-            let range = range
-                .split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase();
-            range == wanted || range == "*/*" || range.strip_suffix("/*") == Some(family)
-        })
+    accept.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+        let range = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        range == wanted || range == "*/*" || range.strip_suffix("/*") == Some(family)
+    })
 }
 
 /// The whole body, if it is neither too large nor too slow.
@@ -277,9 +235,6 @@ pub(super) async fn read(body: Body, limits: &super::Limits) -> Result<Bytes, Re
             Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &why))
         }
         Ok(Err(_)) => Err(refusal(StatusCode::BAD_REQUEST, "the body ended too early")),
-        Err(_) => Err(refusal(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long to arrive",
-        )),
+        Err(_) => Err(refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
     }
 }

@@ -21,25 +21,13 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 impl Guard {
     pub(super) fn for_address(address: SocketAddr) -> Self {
         let loopback = address.ip().is_loopback();
-        let hosts = if loopback {
-            LOOPBACK.map(str::to_owned).to_vec()
-        } else {
-            vec![]
-        };
-        Self {
-            hosts,
-            origins: vec![],
-            loopback,
-        }
+        let hosts = if loopback { LOOPBACK.map(str::to_owned).to_vec() } else { vec![] };
+        Self { hosts, origins: vec![], loopback }
     }
 
     /// A socket's clients name any host, but no page can reach it.
     pub(super) fn for_socket() -> Self {
-        Self {
-            hosts: vec![],
-            origins: vec![],
-            loopback: false,
-        }
+        Self { hosts: vec![], origins: vec![], loopback: false }
     }
 
     /// The answer to whoever may not knock.
@@ -54,10 +42,7 @@ impl Guard {
         let origin = text(headers, header::ORIGIN.as_str())?;
         let page_host = origin.split_once("://").map_or("", |(_, host)| host);
         let known = self.origins.contains(&origin)
-            || (self
-                .hosts
-                .iter()
-                .any(|known| *known == without_port(page_host)));
+            || (self.hosts.iter().any(|known| *known == without_port(page_host)));
         if known {
             return None;
         }
@@ -68,11 +53,7 @@ impl Guard {
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     let value = headers.get(name)?;
-    Some(
-        String::from_utf8_lossy(value.as_bytes())
-            .trim()
-            .to_ascii_lowercase(),
-    )
+    Some(String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
 }
 
 fn without_port(host: &str) -> &str {
@@ -86,11 +67,7 @@ fn forbidden(header: &str, seen: &str, list: &[String], flag: &str) -> Response 
     let seen: String = seen.chars().take(200).collect();
     let why = format!(
         "{header} `{seen}` is not allowed here. Allowed: {}. To allow it: {flag} {seen}",
-        if list.is_empty() {
-            "none".to_owned()
-        } else {
-            list.join(", ")
-        }
+        if list.is_empty() { "none".to_owned() } else { list.join(", ") }
     );
     refusal(StatusCode::FORBIDDEN, &why)
 }
@@ -112,23 +89,11 @@ mod tests {
     fn this_machine_answers_only_itself() {
         let guard = Guard::for_address(([127, 0, 0, 1], 8787).into());
         assert!(!refused(&guard, "localhost:8787", None));
-        assert!(!refused(
-            &guard,
-            "127.0.0.1:8787",
-            Some("http://localhost:3000")
-        ));
+        assert!(!refused(&guard, "127.0.0.1:8787", Some("http://localhost:3000")));
         assert!(!refused(&guard, "[::1]:8787", None));
         assert!(refused(&guard, "evil.example.com", None));
-        assert!(refused(
-            &guard,
-            "localhost:8787",
-            Some("http://evil.example.com")
-        ));
-        assert!(refused(
-            &guard,
-            "localhost:8787",
-            Some("http://localhost.evil.example.com")
-        ));
+        assert!(refused(&guard, "localhost:8787", Some("http://evil.example.com")));
+        assert!(refused(&guard, "localhost:8787", Some("http://localhost.evil.example.com")));
         assert!(refused(&guard, "localhost:8787", Some("null")));
     }
 
@@ -136,16 +101,8 @@ mod tests {
     fn a_public_server_answers_any_host_but_only_known_pages() {
         let mut guard = Guard::for_address(([0, 0, 0, 0], 80).into());
         assert!(!refused(&guard, "mcp.example.com", None));
-        assert!(refused(
-            &guard,
-            "mcp.example.com",
-            Some("https://app.example.com")
-        ));
+        assert!(refused(&guard, "mcp.example.com", Some("https://app.example.com")));
         guard.origins.push("https://app.example.com".into());
-        assert!(!refused(
-            &guard,
-            "mcp.example.com",
-            Some("https://app.example.com")
-        ));
+        assert!(!refused(&guard, "mcp.example.com", Some("https://app.example.com")));
     }
 }

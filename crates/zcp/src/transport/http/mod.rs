@@ -179,10 +179,7 @@ impl Http {
             + Sync
             + 'static,
     {
-        Self {
-            wrap: Box::new(move |router| (self.wrap)(router).layer(layer)),
-            ..self
-        }
+        Self { wrap: Box::new(move |router| (self.wrap)(router).layer(layer)), ..self }
     }
 
     /// The routes, to be part of an axum program. `closing` ends the streams that would never end
@@ -233,13 +230,7 @@ impl Transport for Http {
         let (closing, tracker) = (stop.clone(), TaskTracker::new());
         let connections = runtime.metrics.connections.clone();
         let router = self.router(runtime, closing, tracker.clone());
-        let serving = accept::Serving {
-            router,
-            limits,
-            stop,
-            tracker,
-            connections,
-        };
+        let serving = accept::Serving { router, limits, stop, tracker, connections };
         match place {
             Place::Tcp(address) => serving.tcp(TcpListener::bind(address).await?).await,
             Place::Listener(listener) => serving.tcp(listener).await,
@@ -250,9 +241,7 @@ impl Transport for Http {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http")
-            .field("guard", &self.guard)
-            .finish_non_exhaustive()
+        f.debug_struct("Http").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 

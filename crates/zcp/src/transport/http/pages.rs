@@ -20,11 +20,7 @@ pub(super) async fn health() -> Response {
 pub(super) async fn ready(State(http): State<Arc<Shared>>) -> Response {
     match http.closing.is_cancelled() {
         false => with_type(StatusCode::OK, "text/plain", Body::from("ready\n")),
-        true => with_type(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "text/plain",
-            Body::from("closing\n"),
-        ),
+        true => with_type(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Body::from("closing\n")),
     }
 }
 
@@ -54,9 +50,5 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
 /// Numbers, for Prometheus.
 pub(super) async fn metrics(State(http): State<Arc<Shared>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    with_type(
-        StatusCode::OK,
-        kind,
-        Body::from(http.runtime.metrics.encode()),
-    )
+    with_type(StatusCode::OK, kind, Body::from(http.runtime.metrics.encode()))
 }

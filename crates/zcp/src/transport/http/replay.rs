@@ -28,10 +28,7 @@ pub(super) struct EventId {
 impl EventId {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (stream, position) = text.trim().split_once('_')?;
-        Some(Self {
-            stream: stream.parse().ok()?,
-            position: position.parse().ok()?,
-        })
+        Some(Self { stream: stream.parse().ok()?, position: position.parse().ok()? })
     }
 }
 
@@ -43,17 +40,13 @@ impl std::fmt::Display for EventId {
 
 impl Replay {
     pub(super) fn new(store: Arc<dyn Store>, session: &str) -> Self {
-        Self {
-            store,
-            log: format!("replay/{session}"),
-        }
+        Self { store, log: format!("replay/{session}") }
     }
 
     /// Notes a frame before it is sent; gives the event id it is sent with.
     pub(super) async fn append(&self, stream: u64, frame: &Frame) -> StoreResult<EventId> {
         let last = matches!(frame, Frame::Response(_));
-        self.note(stream, if last { ANSWERED } else { SAID }, &frame.to_text())
-            .await
+        self.note(stream, if last { ANSWERED } else { SAID }, &frame.to_text()).await
     }
 
     /// An event id before the first frame, so that there is always somewhere to go on.
@@ -63,10 +56,7 @@ impl Replay {
 
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
-        let position = self
-            .store
-            .append(&self.log, entry, KEEP, Some(IDLE))
-            .await?;
+        let position = self.store.append(&self.log, entry, KEEP, Some(IDLE)).await?;
         Ok(EventId { stream, position })
     }
 

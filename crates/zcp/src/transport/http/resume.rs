@@ -31,13 +31,7 @@ impl Resumable {
     pub(super) fn new(live: Arc<Live>, frames: Frames, release: Option<Release>) -> Self {
         let stream = live.new_stream();
         let taken = live.attach(stream);
-        Self {
-            live,
-            stream,
-            frames: Some(frames),
-            release,
-            taken,
-        }
+        Self { live, stream, frames: Some(frames), release, taken }
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
@@ -66,9 +60,7 @@ impl Resumable {
                 Next::Release(retry) => {
                     // The call goes on without this connection.
                     let frames = call.frames.take();
-                    frames
-                        .into_iter()
-                        .for_each(|frames| call.live.adopt(call.stream, frames));
+                    frames.into_iter().for_each(|frames| call.live.adopt(call.stream, frames));
                     let mut wait = vec![];
                     sse::write_retry(&mut wait, retry);
                     wait.push(b'\n');
@@ -150,11 +142,9 @@ pub(super) async fn stream(
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
-    let events = events
-        .take_until(closing.cancelled_owned())
-        .inspect(move |_| {
-            let _ = &counted;
-        });
+    let events = events.take_until(closing.cancelled_owned()).inspect(move |_| {
+        let _ = &counted;
+    });
     Ok(event_stream::respond(events, http.limits.keep_alive))
 }
 
@@ -171,10 +161,7 @@ fn rest_of_call(
             return None;
         }
         let (id, text) = follow.next().await?;
-        Some((
-            event_stream::message(Some(&id.to_string()), text.as_bytes()),
-            follow,
-        ))
+        Some((event_stream::message(Some(&id.to_string()), text.as_bytes()), follow))
     });
     texts.take_until(async move {
         match taken {
@@ -195,13 +182,7 @@ async fn events(
         Some(position) => position,
         None => http.runtime.changes.position().await,
     };
-    let id = |position| {
-        EventId {
-            stream: EVENTS,
-            position,
-        }
-        .to_string()
-    };
+    let id = |position| EventId { stream: EVENTS, position }.to_string();
     let primer = match live.mcp.has_polling() && after.is_none() {
         true => event_stream::message(Some(&id(position)), b""),
         // Some clients wait for the first byte.
@@ -209,7 +190,5 @@ async fn events(
     };
     let told = live.mcp.events_after(Some(position));
     let told = told.map(move |(position, frame)| event_stream::event(Some(&id(position)), &frame));
-    stream::iter([primer])
-        .chain(told)
-        .take_until(taken.cancelled_owned())
+    stream::iter([primer]).chain(told).take_until(taken.cancelled_owned())
 }

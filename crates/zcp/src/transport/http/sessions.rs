@@ -62,16 +62,8 @@ struct Used {
 
 impl Sessions {
     pub(crate) fn new(runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Self {
-        let table = Table {
-            by_id: HashMap::new(),
-            swept: Instant::now(),
-        };
-        Self {
-            runtime,
-            closing,
-            tracker,
-            live: Mutex::new(table),
-        }
+        let table = Table { by_id: HashMap::new(), swept: Instant::now() };
+        Self { runtime, closing, tracker, live: Mutex::new(table) }
     }
 
     /// A session with a new name, which is nobody's until it is kept.
@@ -104,11 +96,7 @@ impl Sessions {
         let live = {
             let mut table = lock(&self.live);
             let bring = || self.bring(id.to_owned(), Session::restore(id, &entry));
-            table
-                .by_id
-                .entry(id.to_owned())
-                .or_insert_with(bring)
-                .clone()
+            table.by_id.entry(id.to_owned()).or_insert_with(bring).clone()
         };
         live.session.refresh(&entry);
         if !live.session.belongs_to(principal) {
@@ -124,9 +112,7 @@ impl Sessions {
     pub(crate) async fn close(&self, live: &Live) -> StoreResult<()> {
         lock(&self.live).by_id.remove(&live.id);
         live.mcp.cancel_all();
-        lock(&live.streams)
-            .values()
-            .for_each(CancellationToken::cancel);
+        lock(&live.streams).values().for_each(CancellationToken::cancel);
         live.replay.remove().await?;
         Session::remove(&self.runtime, &live.id).await
     }
@@ -134,11 +120,7 @@ impl Sessions {
     fn bring(&self, id: String, session: Session) -> Arc<Live> {
         let session = Arc::new(session);
         let now = Instant::now();
-        let mcp = Mcp::with(
-            self.runtime.clone(),
-            Some(session.clone()),
-            self.closing.clone(),
-        );
+        let mcp = Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.clone());
         Arc::new(Live {
             replay: Replay::new(self.runtime.store.clone(), &id),
             id,
@@ -147,10 +129,7 @@ impl Sessions {
             tracker: self.tracker.clone(),
             next_stream: AtomicU64::new(1),
             streams: Mutex::default(),
-            used: Mutex::new(Used {
-                last: now,
-                renewed: now,
-            }),
+            used: Mutex::new(Used { last: now, renewed: now }),
             _counted: Counted::new(&self.runtime.metrics.sessions),
         })
     }

@@ -34,11 +34,7 @@ struct Opened {
 
 impl Open {
     fn find(&self, id: &str) -> Option<Arc<Opened>> {
-        self.by_id
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(id)
-            .cloned()
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 }
 
@@ -51,11 +47,7 @@ struct Closing {
 impl Drop for Closing {
     fn drop(&mut self) {
         let open = self.http.runtime.shelf::<Open>();
-        let opened = open
-            .by_id
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.id);
+        let opened = open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
         opened.iter().for_each(|opened| opened.mcp.cancel_all());
     }
 }
@@ -65,47 +57,26 @@ pub(super) async fn open(State(http): State<Arc<Shared>>, request: Request) -> R
     let (parts, _) = request.into_parts();
     let id = crate::token();
     let principal = Principal::of(&parts.extensions);
-    let mcp = Mcp::with(
-        http.runtime.clone(),
-        Some(Arc::new(Session::default())),
-        http.closing.clone(),
-    );
+    let mcp =
+        Mcp::with(http.runtime.clone(), Some(Arc::new(Session::default())), http.closing.clone());
     let (sender, receiver) = mpsc::channel(OUTBOX);
     let conversation = Conversation::new(mcp.clone(), parts.extensions, sender);
-    let opened = Opened {
-        conversation,
-        mcp: mcp.clone(),
-        principal,
-    };
+    let opened = Opened { conversation, mcp: mcp.clone(), principal };
     let table = http.runtime.shelf::<Open>();
-    table
-        .by_id
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(id.clone(), Arc::new(opened));
+    table.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::new(opened));
 
     let mut first = vec![];
-    sse::write(
-        &mut first,
-        Some("endpoint"),
-        None,
-        format!("/messages?session={id}").as_bytes(),
-    );
-    let closing = Closing {
-        http: http.clone(),
-        id,
-    };
+    sse::write(&mut first, Some("endpoint"), None, format!("/messages?session={id}").as_bytes());
+    let closing = Closing { http: http.clone(), id };
     let answers = stream::unfold(receiver, |mut receiver| async move {
         let text = receiver.recv().await?;
         Some((event_stream::message(None, text.as_bytes()), receiver))
     });
     let told = mcp.events().map(|frame| event_stream::event(None, &frame));
     let said = stream::select(answers.boxed(), told.boxed());
-    let said = said
-        .take_until(http.closing.clone().cancelled_owned())
-        .inspect(move |_| {
-            let _ = &closing;
-        });
+    let said = said.take_until(http.closing.clone().cancelled_owned()).inspect(move |_| {
+        let _ = &closing;
+    });
     event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
 }
 
@@ -124,10 +95,7 @@ pub(super) async fn post(
     let opened = http.runtime.shelf::<Open>().find(&address.session);
     let opened = opened.filter(|opened| opened.principal == Principal::of(&parts.extensions));
     let Some(opened) = opened else {
-        return refusal(
-            StatusCode::NOT_FOUND,
-            "no such stream: open one with GET /sse",
-        );
+        return refusal(StatusCode::NOT_FOUND, "no such stream: open one with GET /sse");
     };
     match exchange::read(body, &http.limits).await {
         Ok(body) => {

@@ -36,14 +36,7 @@ pub(super) fn answered(answer: Answer) -> Response {
 }
 
 pub(super) fn error(status: StatusCode, id: Option<Id>, error: RpcError) -> Response {
-    json(
-        status,
-        Frame::Response(Answer {
-            id,
-            result: Err(error),
-        })
-        .to_text(),
-    )
+    json(status, Frame::Response(Answer { id, result: Err(error) }).to_text())
 }
 
 pub(super) fn json(status: StatusCode, text: ByteString) -> Response {
@@ -53,9 +46,7 @@ pub(super) fn json(status: StatusCode, text: ByteString) -> Response {
 pub(super) fn with_type(status: StatusCode, mime: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(mime));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(mime));
     response
 }
 
