@@ -12,20 +12,13 @@ const SIMPLE: &str = "This is a simple text response for testing.";
 async fn a_pipe_answers_in_every_revision() {
     for version in HANDSHAKES {
         let mut client = PipeClient::open(everything(), version).await;
-        let answer = client
-            .ask(request(
-                1,
-                "tools/call",
-                call("test_simple_text", json!({})),
-            ))
-            .await;
+        let answer =
+            client.ask(request(1, "tools/call", call("test_simple_text", json!({})))).await;
         assert_eq!(text(&answer["result"]), SIMPLE);
         client.close().await;
     }
     let mut client = PipeClient::new(everything());
-    let answer = client
-        .ask(modern(1, "tools/call", call("test_simple_text", json!({}))))
-        .await;
+    let answer = client.ask(modern(1, "tools/call", call("test_simple_text", json!({})))).await;
     assert_eq!(text(&answer["result"]), SIMPLE);
 }
 
@@ -33,19 +26,10 @@ async fn a_pipe_answers_in_every_revision() {
 async fn http_answers_with_and_without_a_session() {
     let server = HttpServer::new(everything()).await;
     let session = server.open("2025-06-18").await;
-    let answer = session
-        .ask(&request(
-            1,
-            "tools/call",
-            call("test_simple_text", json!({})),
-        ))
-        .await;
+    let answer = session.ask(&request(1, "tools/call", call("test_simple_text", json!({})))).await;
     assert_eq!(text(&answer["result"]), SIMPLE);
     let call = modern(1, "tools/call", call("test_simple_text", json!({})));
-    assert_eq!(
-        text(&server.post(&call).send().await.response().await["result"]),
-        SIMPLE
-    );
+    assert_eq!(text(&server.post(&call).send().await.response().await["result"]), SIMPLE);
     server.close().await;
 }
 
@@ -53,9 +37,7 @@ async fn http_answers_with_and_without_a_session() {
 async fn a_socket_answers() {
     let server = HttpServer::new(everything()).await;
     let mut socket = Socket::connect(&server, "").await;
-    let answer = socket
-        .ask(modern(1, "tools/call", call("test_simple_text", json!({}))))
-        .await;
+    let answer = socket.ask(modern(1, "tools/call", call("test_simple_text", json!({})))).await;
     assert_eq!(text(&answer["result"]), SIMPLE);
     socket.close().await;
 }

@@ -12,10 +12,7 @@ const LONGEST: usize = 500;
 const LONGER: &[(&str, &str)] = &[];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("tests/ has a parent")
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_owned()
 }
 
 /// Every Rust file below a folder of the repository, with its text before any tests.
@@ -33,22 +30,11 @@ fn files(folder: &str) -> Vec<(String, String)> {
     let (root, mut found) = (root(), vec![]);
     walk(&root.join(folder), &mut found);
     found.sort();
-    assert!(
-        !found.is_empty(),
-        "{folder} has no Rust files: was it moved?"
-    );
+    assert!(!found.is_empty(), "{folder} has no Rust files: was it moved?");
     let read = |path: PathBuf| {
-        let name = path
-            .strip_prefix(&root)
-            .expect("below the root")
-            .display()
-            .to_string();
+        let name = path.strip_prefix(&root).expect("below the root").display().to_string();
         let text = fs::read_to_string(&path).expect("it can be read");
-        let code = text
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
         (name, code)
     };
     found.into_iter().map(read).collect()
@@ -82,37 +68,21 @@ fn forbid(folder: &str, words: &[&str], except: &[&str]) {
         .filter(|(_, line)| words.iter().any(|word| has_word(line, word)))
         .map(|(place, line)| format!("{place}: {}", line.trim()))
         .collect();
-    assert!(
-        found.is_empty(),
-        "{folder} must not say {words:?}:\n{}",
-        found.join("\n")
-    );
+    assert!(found.is_empty(), "{folder} must not say {words:?}:\n{}", found.join("\n"));
 }
 
 #[test]
 fn wire_does_no_io_and_has_no_clock() {
     forbid(
         "crates/wire/src",
-        &[
-            "tokio",
-            "std::net",
-            "std::fs",
-            "std::io",
-            "SystemTime",
-            "Instant",
-            "spawn",
-        ],
+        &["tokio", "std::net", "std::fs", "std::io", "SystemTime", "Instant", "spawn"],
         &[],
     );
 }
 
 #[test]
 fn the_runtime_knows_no_frame_no_revision_and_no_web_server() {
-    forbid(
-        "crates/zcp/src/runtime",
-        &["Frame", "Frames", "Revision", "axum"],
-        &[],
-    );
+    forbid("crates/zcp/src/runtime", &["Frame", "Frames", "Revision", "axum"], &[]);
 }
 
 #[test]
@@ -121,11 +91,7 @@ fn transports_name_no_method_and_no_revision() {
     for (place, line) in code("crates/zcp/src/transport") {
         for method in METHODS {
             let literal = format!("\"{}\"", method.name);
-            assert!(
-                !line.contains(&literal),
-                "{place} names a method: {}",
-                line.trim()
-            );
+            assert!(!line.contains(&literal), "{place} names a method: {}", line.trim());
         }
     }
 }
@@ -136,56 +102,41 @@ fn revisions_are_compared_in_three_places() {
         let compares = line.contains("Revision::V2") || line.contains(".era()");
         let allowed = ["protocol/mcp/entry.rs", "protocol/mcp/report.rs"];
         let here = allowed.iter().any(|name| place.contains(name));
-        assert!(
-            !compares || here,
-            "{place} asks for a revision: {}",
-            line.trim()
-        );
+        assert!(!compares || here, "{place} asks for a revision: {}", line.trim());
     }
 }
 
 #[test]
 fn nothing_is_hidden_in_statics_or_tasks() {
-    for folder in [
-        "crates/wire/src",
-        "crates/zcp/src",
-        "crates/macros/src",
-        "crates/cli/src",
-    ] {
+    for folder in ["crates/wire/src", "crates/zcp/src", "crates/macros/src", "crates/cli/src"] {
         for (place, line) in code(folder) {
-            let inner = [
-                "Mutex", "Atomic", "OnceLock", "LazyLock", "RwLock", "RefCell",
-            ];
+            let inner = ["Mutex", "Atomic", "OnceLock", "LazyLock", "RwLock", "RefCell"];
             let hidden = has_word(&line, "static ")
                 && inner.iter().any(|cell| line.contains(cell))
                 && !line.contains("'static");
             assert!(!hidden, "{place} hides state: {}", line.trim());
-            assert!(
-                !line.contains("task_local!"),
-                "{place} hides state in a task"
-            );
-            assert!(
-                !line.contains("tokio::spawn"),
-                "{place} starts a task nobody owns"
-            );
-            assert!(
-                !line.contains("#[allow"),
-                "{place}: use #[expect(.., reason = \"..\")]"
-            );
-            let feature = line.contains("cfg(feature") && !line.trim_start().starts_with("#[cfg");
-            assert!(!feature, "{place}: features belong on `mod` lines");
+            assert!(!line.contains("task_local!"), "{place} hides state in a task");
+            assert!(!line.contains("tokio::spawn"), "{place} starts a task nobody owns");
+            // What the macros write lands in other people's code, where a lint may or may not fire.
+            let written = place.contains("crates/macros") || !line.contains("#[allow");
+            assert!(written, "{place}: use #[expect(.., reason = \"..\")]");
+        }
+    }
+}
+
+#[test]
+fn features_are_chosen_on_mod_lines() {
+    for (name, text) in files("crates/zcp/src").into_iter().chain(files("crates/wire/src")) {
+        for (line, next) in text.lines().zip(text.lines().skip(1)) {
+            let chosen = line.contains("cfg(feature");
+            assert!(!chosen || has_word(next, "mod"), "{name}: {}", line.trim());
         }
     }
 }
 
 #[test]
 fn a_file_holds_one_idea_and_says_it_first() {
-    for folder in [
-        "crates/wire/src",
-        "crates/zcp/src",
-        "crates/macros/src",
-        "crates/cli/src",
-    ] {
+    for folder in ["crates/wire/src", "crates/zcp/src", "crates/macros/src", "crates/cli/src"] {
         for (name, text) in files(folder) {
             let first = text.lines().next().unwrap_or_default();
             let says = first.starts_with("//! ") || first.starts_with("#![doc = include_str!");
@@ -196,26 +147,17 @@ fn a_file_holds_one_idea_and_says_it_first() {
                 lines <= LONGEST || listed,
                 "{name} has {lines} lines: which are its two ideas?"
             );
-            assert!(
-                lines > LONGEST || !listed,
-                "{name} is short now: take it off the list"
-            );
+            assert!(lines > LONGEST || !listed, "{name} is short now: take it off the list");
         }
     }
 }
 
 #[test]
 fn a_public_trait_has_at_most_six_methods() {
-    for (name, text) in files("crates/zcp/src")
-        .into_iter()
-        .chain(files("crates/wire/src"))
-    {
+    for (name, text) in files("crates/zcp/src").into_iter().chain(files("crates/wire/src")) {
         for part in text.split("pub trait ").skip(1) {
             let body = part.split("\n}").next().unwrap_or_default();
-            let methods = body
-                .lines()
-                .filter(|line| line.starts_with("    fn "))
-                .count();
+            let methods = body.lines().filter(|line| line.starts_with("    fn ")).count();
             let trait_name = part.split(['<', ':', ' ', '{']).next().unwrap_or_default();
             assert!(methods <= 6, "{name}: `{trait_name}` has {methods} methods");
         }
@@ -244,14 +186,8 @@ fn every_row_of_the_conformance_page_names_tests_that_exist() {
     }
     for row in rows {
         let tests = row.last().expect("a row has columns");
-        let named: Vec<&str> = tests
-            .split(',')
-            .map(|name| name.trim().trim_matches('`'))
-            .collect();
-        assert!(
-            !named.is_empty() && named.iter().all(|name| !name.is_empty()),
-            "{row:?}"
-        );
+        let named: Vec<&str> = tests.split(',').map(|name| name.trim().trim_matches('`')).collect();
+        assert!(!named.is_empty() && named.iter().all(|name| !name.is_empty()), "{row:?}");
         for name in named {
             let (file, test) = name.split_once("::").expect("a test is `file::name`");
             let path = root().join("tests").join(format!("{file}.rs"));

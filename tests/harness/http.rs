@@ -28,22 +28,13 @@ pub struct HttpServer {
 impl HttpServer {
     /// Starts a server.
     pub async fn new(server: Server) -> Self {
-        Self::with(
-            server.build().expect("the server has no mistakes"),
-            |http| http,
-        )
-        .await
+        Self::with(server.build().expect("the server has no mistakes"), |http| http).await
     }
 
     /// Starts a runtime behind an [`Http`] that was changed.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the handle aborts the task when dropped"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub async fn with(runtime: Runtime, change: impl FnOnce(Http) -> Http) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("there is a free port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
         let http = change(Http::on(listener).expect("it is bound"));
         let stop = CancellationToken::new();
@@ -52,12 +43,7 @@ impl HttpServer {
             serving.await.expect("the server does not fail");
         });
         let client = reqwest::Client::new();
-        Self {
-            address,
-            stop,
-            client,
-            served: AbortOnDropHandle::new(served),
-        }
+        Self { address, stop, client, served: AbortOnDropHandle::new(served) }
     }
 
     /// A URL of the server.
@@ -92,10 +78,7 @@ impl HttpServer {
         let call = self.call(reqwest::Method::POST, path);
         let call = call.header("content-type", "application/json");
         let call = call.header("accept", "application/json, text/event-stream");
-        Call {
-            body: Some(body.into()),
-            ..call
-        }
+        Call { body: Some(body.into()), ..call }
     }
 
     /// A GET.
@@ -105,34 +88,18 @@ impl HttpServer {
 
     /// Any request.
     pub fn call(&self, method: reqwest::Method, path: &str) -> Call<'_> {
-        Call {
-            server: self,
-            method,
-            url: self.url(path),
-            headers: HeaderMap::new(),
-            body: None,
-        }
+        Call { server: self, method, url: self.url(path), headers: HeaderMap::new(), body: None }
     }
 
     /// Opens a session; gives its id.
     pub async fn open(&self, version: &str) -> Session<'_> {
         let answer = self.post(&crate::initialize("open", version)).send().await;
         assert_eq!(answer.status, StatusCode::OK);
-        let id = answer.headers[header::SESSION_ID]
-            .to_str()
-            .expect("ASCII")
-            .to_owned();
-        let session = Session {
-            server: self,
-            id,
-            version: version.to_owned(),
-        };
+        let id = answer.headers[header::SESSION_ID].to_str().expect("ASCII").to_owned();
+        let session = Session { server: self, id, version: version.to_owned() };
         assert_eq!(answer.json().await["result"]["protocolVersion"], version);
         let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        assert_eq!(
-            session.post(&ready).send().await.status,
-            StatusCode::ACCEPTED
-        );
+        assert_eq!(session.post(&ready).send().await.status, StatusCode::ACCEPTED);
         session
     }
 
@@ -140,10 +107,7 @@ impl HttpServer {
     pub async fn close(mut self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(15), &mut self.served);
-        ended
-            .await
-            .expect("the server ended in time")
-            .expect("the server did not panic");
+        ended.await.expect("the server ended in time").expect("the server did not panic");
     }
 }
 
@@ -164,8 +128,7 @@ impl<'a> Session<'a> {
 
     /// The GET that streams what the session is told.
     pub fn get(&self) -> Call<'a> {
-        self.with_headers(self.server.get("/mcp"))
-            .header("accept", "text/event-stream")
+        self.with_headers(self.server.get("/mcp")).header("accept", "text/event-stream")
     }
 
     /// The end of the session.
@@ -204,8 +167,7 @@ impl Call<'_> {
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
-        self.headers
-            .insert(name, HeaderValue::from_str(value).expect("a header value"));
+        self.headers.insert(name, HeaderValue::from_str(value).expect("a header value"));
         self
     }
 
@@ -218,11 +180,7 @@ impl Call<'_> {
 
     /// Sends it.
     pub async fn send(self) -> Answer {
-        let mut request = self
-            .server
-            .client
-            .request(self.method, self.url)
-            .headers(self.headers);
+        let mut request = self.server.client.request(self.method, self.url).headers(self.headers);
         if let Some(body) = self.body {
             request = request.body(body);
         }
@@ -252,9 +210,7 @@ pub struct Answer {
 impl Answer {
     /// Whether it is a stream of events.
     pub fn is_stream(&self) -> bool {
-        self.headers
-            .get("content-type")
-            .is_some_and(|kind| kind == "text/event-stream")
+        self.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream")
     }
 
     /// The body as text.
@@ -275,10 +231,7 @@ impl Answer {
                 return Some(self.events.remove(0));
             }
             let chunk = tokio::time::timeout(Duration::from_secs(10), self.body.chunk());
-            let chunk = chunk
-                .await
-                .expect("the server said something in time")
-                .ok()??;
+            let chunk = chunk.await.expect("the server said something in time").ok()??;
             self.events = self.decoder.push(&chunk);
         }
     }
@@ -319,8 +272,6 @@ impl Answer {
 
     /// The raw chunks of the body, as a stream of bytes.
     pub fn chunks(self) -> impl futures_util::Stream<Item = bytes::Bytes> {
-        self.body
-            .bytes_stream()
-            .filter_map(async |chunk| chunk.ok())
+        self.body.bytes_stream().filter_map(async |chunk| chunk.ok())
     }
 }

@@ -1,16 +1,18 @@
 //! What whole-path tests are written with: servers on real wires, messages as JSON.
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "tests read best with `json!(..)` in place"
-)]
+#![expect(clippy::needless_pass_by_value, reason = "tests read best with `json!(..)` in place")]
 
+pub mod away;
 #[path = "../../crates/zcp/examples/everything/server/mod.rs"]
 mod fixture;
+#[cfg(doctest)]
+mod guides;
 pub mod http;
 pub mod memory;
 pub mod pipe;
+pub mod rich;
 pub mod socket;
 pub mod sse2024;
+pub mod talk;
 pub mod unix;
 pub mod wire;
 

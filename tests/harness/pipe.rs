@@ -21,30 +21,19 @@ pub struct PipeClient {
 
 impl PipeClient {
     /// Starts the server.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the handle aborts the task when dropped"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub fn new(server: Server) -> Self {
         let (input, server_input) = tokio::io::duplex(1 << 20);
         let (server_output, output) = tokio::io::duplex(1 << 20);
         let stop = CancellationToken::new();
         let runtime = server.build().expect("the server has no mistakes");
-        let pipe = Pipe {
-            input: server_input,
-            output: server_output,
-        };
+        let pipe = Pipe { input: server_input, output: server_output };
         let serving = pipe.serve(runtime, stop.clone());
         let served: JoinHandle<()> = tokio::spawn(async move {
             serving.await.expect("pipes do not fail");
         });
         let output = BufReader::new(output).lines();
-        Self {
-            input: Some(input),
-            output,
-            stop,
-            served: AbortOnDropHandle::new(served),
-        }
+        Self { input: Some(input), output, stop, served: AbortOnDropHandle::new(served) }
     }
 
     /// Opens a session.
@@ -52,9 +41,7 @@ impl PipeClient {
         let mut client = Self::new(server);
         let answer = client.ask(crate::initialize("open", version)).await;
         assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
-        client
-            .send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-            .await;
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
         client
     }
 
@@ -72,18 +59,14 @@ impl PipeClient {
 
     /// The next message; panics after ten seconds, or at the end.
     pub async fn next(&mut self) -> Value {
-        self.next_or_end()
-            .await
-            .expect("the server said something before it ended")
+        self.next_or_end().await.expect("the server said something before it ended")
     }
 
     /// The next message, or nothing at the end.
     pub async fn next_or_end(&mut self) -> Option<Value> {
         let line = tokio::time::timeout(Duration::from_secs(10), self.output.next_line());
-        let line = line
-            .await
-            .expect("the server said something in time")
-            .expect("pipes do not fail")?;
+        let line =
+            line.await.expect("the server said something in time").expect("pipes do not fail")?;
         Some(serde_json::from_str(&line).expect("every line is JSON"))
     }
 
@@ -116,10 +99,7 @@ impl PipeClient {
 
     /// Sends a request, and gives its response.
     pub async fn ask(&mut self, message: Value) -> Value {
-        self.exchange(message)
-            .await
-            .pop()
-            .expect("there is a response")
+        self.exchange(message).await.pop().expect("there is a response")
     }
 
     /// Ends the input, and waits for the server to end.
@@ -127,9 +107,6 @@ impl PipeClient {
         drop(self.input.take());
         while self.next_or_end().await.is_some() {}
         let ended = tokio::time::timeout(Duration::from_secs(10), &mut self.served);
-        ended
-            .await
-            .expect("the server ended in time")
-            .expect("the server did not panic");
+        ended.await.expect("the server ended in time").expect("the server did not panic");
     }
 }

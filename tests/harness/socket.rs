@@ -23,9 +23,7 @@ impl Socket {
     pub async fn connect(server: &HttpServer, query: &str) -> Self {
         let url = format!("ws://{}/ws{query}", server.address);
         let mut request = url.into_client_request().expect("a URL");
-        request
-            .headers_mut()
-            .insert("sec-websocket-protocol", "mcp".parse().expect("a token"));
+        request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().expect("a token"));
         let (stream, upgrade) = connect_async(request).await.expect("the server upgrades");
         Self { stream, upgrade }
     }
@@ -40,11 +38,7 @@ impl Socket {
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             let next = tokio::time::timeout(Duration::from_secs(10), self.stream.next());
-            match next
-                .await
-                .expect("the server said something in time")?
-                .ok()?
-            {
+            match next.await.expect("the server said something in time")?.ok()? {
                 Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
                 Message::Close(_) => return None,
                 _ => (),
@@ -69,10 +63,7 @@ impl Socket {
 
     /// Sends a request, and gives its response.
     pub async fn ask(&mut self, message: Value) -> Value {
-        self.exchange(message)
-            .await
-            .pop()
-            .expect("there is a response")
+        self.exchange(message).await.pop().expect("there is a response")
     }
 
     /// Closes the connection as one should.

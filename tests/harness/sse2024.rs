@@ -22,11 +22,7 @@ impl<'a> OldClient<'a> {
         assert!(stream.is_stream());
         let first = stream.event().await.expect("the stream says something");
         assert_eq!(first.name.as_deref(), Some("endpoint"));
-        Self {
-            server,
-            stream,
-            endpoint: first.data,
-        }
+        Self { server, stream, endpoint: first.data }
     }
 
     /// Opens the stream and a session.
@@ -50,10 +46,7 @@ impl<'a> OldClient<'a> {
 
     /// The next message on the stream.
     pub async fn next(&mut self) -> Value {
-        self.stream
-            .message()
-            .await
-            .expect("the stream goes on until it said this")
+        self.stream.message().await.expect("the stream goes on until it said this")
     }
 
     /// Posts a request, and gives its response.

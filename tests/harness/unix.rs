@@ -22,10 +22,7 @@ pub struct UnixServer {
 
 impl UnixServer {
     /// Starts a runtime, and waits until it listens.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the handle aborts the task when dropped"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub async fn new(runtime: Runtime) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("zcp-test-{}-{number}.sock", std::process::id());
@@ -39,11 +36,7 @@ impl UnixServer {
             assert!(!served.is_finished(), "the server listens");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        Self {
-            path,
-            stop,
-            served: AbortOnDropHandle::new(served),
-        }
+        Self { path, stop, served: AbortOnDropHandle::new(served) }
     }
 
     /// A client that reaches nothing else.
@@ -56,9 +49,6 @@ impl UnixServer {
     pub async fn close(mut self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(15), &mut self.served);
-        ended
-            .await
-            .expect("the server ended in time")
-            .expect("the server did not panic");
+        ended.await.expect("the server ended in time").expect("the server did not panic");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use zcp::{
-    Http, Mcp, Pipe, Runtime, Transport,
+    Mcp, Pipe, Runtime, Transport,
     wire::{Message, Peer, header, sse::Decoder},
 };
 
@@ -31,32 +31,23 @@ pub enum Wire {
 pub struct Stage {
     wire: Wire,
     runtime: Runtime,
-    http: Option<HttpServer>,
+    /// The server, if the wire has one on a port.
+    pub http: Option<HttpServer>,
     unix: Option<UnixServer>,
 }
 
 impl Stage {
     /// Serves a runtime on a wire.
     pub async fn new(wire: Wire, runtime: Runtime) -> Self {
-        Self::with(wire, runtime, |http| http).await
-    }
-
-    /// Serves a runtime on a wire, with an [`Http`] that was changed.
-    pub async fn with(wire: Wire, runtime: Runtime, change: impl FnOnce(Http) -> Http) -> Self {
         let (mut http, mut unix) = (None, None);
         match wire {
             Wire::Http | Wire::Socket => {
-                http = Some(HttpServer::with(runtime.clone(), change).await);
+                http = Some(HttpServer::with(runtime.clone(), |http| http).await);
             }
             Wire::Unix => unix = Some(UnixServer::new(runtime.clone()).await),
             Wire::Pipe | Wire::Direct => (),
         }
-        Self {
-            wire,
-            runtime,
-            http,
-            unix,
-        }
+        Self { wire, runtime, http, unix }
     }
 
     /// A client in a revision, whose answers to questions carry a mark.
@@ -70,12 +61,7 @@ impl Stage {
             (Wire::Direct, ..) => Link::Direct(Mcp::new(self.runtime.clone())),
             _ => Link::Pipe(Lined::new(self.runtime.clone())),
         };
-        let mut client = Client {
-            version,
-            link,
-            mark: mark.to_owned(),
-            sent: 0,
-        };
+        let mut client = Client { version, link, mark: mark.to_owned(), sent: 0 };
         if version != crate::NEWEST {
             client.open().await;
         }
@@ -142,10 +128,8 @@ impl Client {
                 return said;
             }
             let asked = result["inputRequests"].as_object().expect("questions");
-            let answers: Map<String, Value> = asked
-                .iter()
-                .map(|(key, question)| (key.clone(), self.answer(question)))
-                .collect();
+            let answers: Map<String, Value> =
+                asked.iter().map(|(key, question)| (key.clone(), self.answer(question))).collect();
             params["inputResponses"] = answers.into();
             params["requestState"] = result["requestState"].clone();
         }
@@ -202,10 +186,7 @@ impl Client {
                     json.extend_from_slice(&chunk);
                     continue;
                 }
-                for event in decoder
-                    .push(&chunk)
-                    .into_iter()
-                    .filter(|event| !event.data.is_empty())
+                for event in decoder.push(&chunk).into_iter().filter(|event| !event.data.is_empty())
                 {
                     said.push(serde_json::from_str(&event.data).expect("events are JSON"));
                     self.reply(&said[said.len() - 1]).await;
@@ -273,17 +254,11 @@ struct Lined {
 }
 
 impl Lined {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the handle aborts the task when dropped"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     fn new(runtime: Runtime) -> Self {
         let (input, server_input) = tokio::io::duplex(64 * 1024);
         let (server_output, output) = tokio::io::duplex(64 * 1024);
-        let pipe = Pipe {
-            input: server_input,
-            output: server_output,
-        };
+        let pipe = Pipe { input: server_input, output: server_output };
         let serving = pipe.serve(runtime, CancellationToken::new());
         let served = tokio::spawn(async move { serving.await.expect("pipes do not fail") });
         Self {
@@ -323,13 +298,7 @@ struct Post {
 
 impl Post {
     fn new(client: reqwest::Client, url: String) -> Self {
-        Self {
-            client,
-            url,
-            session: None,
-            version: None,
-            was_stream: false,
-        }
+        Self { client, url, session: None, version: None, was_stream: false }
     }
 
     async fn send(&self, message: &Value) -> reqwest::Response {
@@ -341,9 +310,7 @@ impl Post {
             .header("accept", "application/json, text/event-stream");
         let stated = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
         if let (Some(version), Some(method)) = (stated, message["method"].as_str()) {
-            post = post
-                .header(header::PROTOCOL_VERSION, version)
-                .header(header::METHOD, method);
+            post = post.header(header::PROTOCOL_VERSION, version).header(header::METHOD, method);
             let name = params["name"].as_str().or_else(|| params["uri"].as_str());
             if let Some(name) = name {
                 post = post.header(header::NAME, header::encode(name).to_string());

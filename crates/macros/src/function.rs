@@ -38,6 +38,10 @@ impl Function {
             let Pat::Ident(name) = &*param.pat else {
                 return Err(syn::Error::new_spanned(&param.pat, "a parameter needs a plain name"));
             };
+            if let Type::Reference(reference) = &*param.ty {
+                let why = "a parameter is taken by value: a `String`, not a `&str`";
+                return Err(syn::Error::new_spanned(reference, why));
+            }
             if name.ident == item.sig.ident {
                 let why = "a parameter cannot have its function's name: rename one of them, \
                     and keep the offer's name with `name = \"…\"`";

@@ -3,7 +3,7 @@
 use crate::RpcError;
 use bytes::Bytes;
 use bytestring::ByteString;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::IgnoredAny};
 use serde_json::{error::Category, value::RawValue};
 
 /// One message between two peers.
@@ -177,7 +177,11 @@ impl Frame {
     pub fn parse(text: &ByteString) -> Result<Self, Malformed> {
         let envelope: Envelope<'_> =
             serde_json::from_str(text).map_err(|error| match error.classify() {
-                Category::Data => RpcError::invalid_request(format!("not a message: {error}")),
+                // It stopped at the first member it could not use; the rest may not be JSON.
+                Category::Data => match serde_json::from_str::<IgnoredAny>(text) {
+                    Ok(_) => RpcError::invalid_request(format!("not a message: {error}")),
+                    Err(error) => RpcError::parse(error),
+                },
                 _ => RpcError::parse(error),
             })?;
         let id = envelope.id.and_then(|raw| Id::take(raw.get(), || text.slice_ref(raw.get())));

@@ -67,7 +67,7 @@ impl<'a> Meta<'a> {
         if !is_traceparent(&parent) {
             return None;
         }
-        let plain = |raw| text(raw).filter(|text| text.len() <= 8192 && text.is_ascii());
+        let plain = |raw| text(raw).filter(|text| is_list(text));
         Some(Trace {
             parent: parent.into_owned(),
             state: plain(self.tracestate).map(Cow::into_owned),
@@ -89,6 +89,15 @@ pub struct Trace {
 
 fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw?.get()).ok()
+}
+
+/// Whether the text is a list of `key=value`, as `tracestate` and `baggage` are.
+fn is_list(text: &str) -> bool {
+    let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    let pair = |member: &str| {
+        member.trim().split_once('=').is_some_and(|(key, _)| !key.is_empty() && !key.contains(' '))
+    };
+    text.len() <= 8192 && visible && text.split(',').all(pair)
 }
 
 /// Whether the text is a `traceparent` of W3C Trace Context.

@@ -1,6 +1,6 @@
 //! The one seam of the system: a frame goes in, frames come out.
 
-use crate::Frame;
+use crate::{Frame, Response};
 use futures_core::Stream;
 use http::Extensions;
 use std::{
@@ -33,6 +33,20 @@ pub enum Frames {
 }
 
 impl Frames {
+    /// The next frame; none at the end.
+    pub async fn next(&mut self) -> Option<Frame> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The response, when everything before it has been passed over.
+    pub async fn response(mut self) -> Option<Response> {
+        loop {
+            if let Frame::Response(response) = self.next().await? {
+                return Some(response);
+            }
+        }
+    }
+
     /// Boxes a stream.
     pub fn stream(frames: impl Stream<Item = Frame> + Send + 'static) -> Self {
         Self::Stream(Box::pin(frames))

@@ -11,20 +11,29 @@ use std::{
 /// What a response carries: JSON text of the result, or why there is none.
 pub type Reply = Result<ByteString, RpcError>;
 
-/// The table of open requests. Ids count up from 1.
+/// The table of open requests.
 #[derive(Debug, Default)]
 pub struct Pending {
+    prefix: Option<String>,
     // A std mutex: never held across an await.
     waiting: Mutex<(i64, HashMap<Id, oneshot::Sender<Reply>>)>,
 }
 
 impl Pending {
+    /// A table whose ids no other table has: `prefix-1` and so on, instead of 1 and so on.
+    pub fn named(prefix: String) -> Self {
+        Self { prefix: Some(prefix), ..Self::default() }
+    }
+
     /// Opens a request: its id, and where its answer will come.
     pub fn open(&self) -> (Id, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.0 += 1;
-        let id = Id::number(waiting.0);
+        let id = match &self.prefix {
+            None => Id::number(waiting.0),
+            Some(prefix) => Id::text(&format!("{prefix}-{}", waiting.0)),
+        };
         waiting.1.insert(id.clone(), sender);
         // Whoever stopped waiting is swept here, so that the table cannot grow for ever.
         if waiting.1.len() > 1024 {
@@ -33,10 +42,18 @@ impl Pending {
         (id, receiver)
     }
 
-    /// Hands a response to whoever waits for it; false when nobody does.
-    pub fn close(&self, response: Response) -> bool {
-        let Some(id) = response.id else { return false };
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&id);
-        waiting.is_some_and(|sender| sender.send(response.result).is_ok())
+    /// Gives up on every open request: nobody is there to answer any more.
+    pub fn abandon(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.clear();
+    }
+
+    /// Hands a response to whoever waits for it, or gives it back when nobody does.
+    pub fn close(&self, response: Response) -> Option<Response> {
+        let id = response.id.as_ref()?;
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(id);
+        let Some(sender) = waiting else { return Some(response) };
+        // Whoever waited may have stopped meanwhile, and then nobody misses the answer.
+        let _ = sender.send(response.result);
+        None
     }
 }

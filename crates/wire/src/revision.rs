@@ -204,6 +204,9 @@ const STEPS: &[Step] = &[
 
 /// Rewrites a reply of the latest revision into what `to` may be told.
 pub fn downgrade(reply: &mut Reply, to: Revision) {
+    if to >= V2026_07_28 {
+        r2026_07_28::without_what_ended(reply);
+    }
     for step in STEPS.iter().filter(|step| to < step.added_in) {
         (step.reply)(reply);
     }

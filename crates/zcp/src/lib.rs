@@ -12,9 +12,9 @@ pub mod transport;
 pub use auth::Principal;
 pub use protocol::mcp::Mcp;
 pub use runtime::{
-    Runtime,
+    Runtime, Service,
     ask::{Answer, Visit},
-    call::{Call, ListKind, Op, Outcome},
+    call::{Call, Fault, ListKind, Op, Outcome},
     catalog::{Catalog, Live, Provider},
     changes::Change,
     complete::{Completer, Typed},

@@ -166,6 +166,24 @@ impl Content {
         }
     }
 
+    /// The content in words, or a note of what it was.
+    pub(crate) fn in_words(&self) -> String {
+        match &self.kind {
+            Kind::Text { text } => text.clone(),
+            Kind::Image { mime_type, .. } => format!("[image: {mime_type}]"),
+            Kind::Audio { mime_type, .. } => format!("[audio: {mime_type}]"),
+            Kind::ResourceLink(resource) => format!("[resource: {}]", resource.uri),
+            Kind::Resource { resource } => match &resource.data {
+                TextOrBlob::Text(text) => text.clone(),
+                TextOrBlob::Blob(_) => format!("[resource: {}]", resource.uri),
+            },
+            Kind::ToolUse { name, input, .. } => format!("[tool use: {name} {input}]"),
+            Kind::ToolResult { content, .. } => {
+                content.iter().map(Self::in_words).collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
     /// A sound, for models that cannot hear: a note that there was one.
     pub(crate) fn audio_as_text(&mut self) {
         if let Kind::Audio { mime_type, .. } = &self.kind {

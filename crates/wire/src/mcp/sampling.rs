@@ -53,6 +53,26 @@ pub struct SamplingMessage {
     pub meta: Option<Extra>,
 }
 
+impl SamplingMessage {
+    /// Something the person says.
+    pub fn user(content: impl Into<Content>) -> Self {
+        Self { role: Role::User, content: OneOrMany::One(content.into()), meta: None }
+    }
+
+    /// Something the model says.
+    pub fn assistant(content: impl Into<Content>) -> Self {
+        Self { role: Role::Assistant, content: OneOrMany::One(content.into()), meta: None }
+    }
+}
+
+impl CreateMessage {
+    /// A question in words, and how long the answer may be.
+    pub fn new(question: impl Into<String>, max_tokens: u32) -> Self {
+        let messages = vec![SamplingMessage::user(question.into())];
+        Self { messages, max_tokens, ..Self::default() }
+    }
+}
+
 /// A block of content, or several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -70,6 +90,18 @@ impl OneOrMany {
             Self::One(content) => std::slice::from_ref(content).iter(),
             Self::Many(contents) => contents.iter(),
         }
+    }
+
+    /// Several blocks as one: words stay words, the rest becomes a note in words.
+    pub(crate) fn as_one_block(&mut self) {
+        let Self::Many(blocks) = self else { return };
+        *self = Self::One(match blocks.len() {
+            1 => blocks.remove(0),
+            _ => {
+                let words: Vec<String> = blocks.iter().map(Content::in_words).collect();
+                Content::text(words.join("\n"))
+            }
+        });
     }
 
     /// The blocks, to be changed.

@@ -1,7 +1,8 @@
 //! What 2025-11-25 added: icons, descriptions of implementations, `execution`, elicitation by
 //! page and its `mode`, sampling with tools.
 
-use crate::mcp::{Body, InputRequest, Reply, sampling::OneOrMany};
+use crate::mcp::{Body, InputRequest, Reply};
+use serde_json::Value;
 
 pub(super) fn reply(reply: &mut Reply) {
     match &mut reply.body {
@@ -30,17 +31,26 @@ pub(super) fn reply(reply: &mut Reply) {
 
 pub(super) fn question(question: &mut InputRequest) {
     match question {
-        InputRequest::Elicit(elicit) => elicit.mode = None,
+        InputRequest::Elicit(elicit) => {
+            elicit.mode = None;
+            let fields =
+                elicit.requested_schema.as_mut().and_then(|form| form.get_mut("properties"));
+            let fields = fields.and_then(Value::as_object_mut).into_iter();
+            fields.flat_map(|fields| fields.values_mut()).for_each(name_choices);
+        }
         InputRequest::Sample(sample) => {
             (sample.tools, sample.tool_choice) = (None, None);
-            for message in &mut sample.messages {
-                if let OneOrMany::Many(blocks) = &mut message.content
-                    && let Some(first) = blocks.pop()
-                {
-                    message.content = OneOrMany::One(first);
-                }
-            }
+            sample.messages.iter_mut().for_each(|message| message.content.as_one_block());
         }
         InputRequest::Roots(_) => (),
     }
+}
+
+/// A choice with titles was `enum` with `enumNames`.
+fn name_choices(field: &mut Value) {
+    let Some(field) = field.as_object_mut() else { return };
+    let Some(Value::Array(choices)) = field.remove("oneOf") else { return };
+    let all = |key| choices.iter().map(|choice| choice[key].clone()).collect::<Value>();
+    field.insert("enum".into(), all("const"));
+    field.insert("enumNames".into(), all("title"));
 }

@@ -24,5 +24,12 @@ pub(super) fn reply(reply: &mut Reply) {
     }
 }
 
+/// What this revision took away: how a tool may be run.
+pub(super) fn without_what_ended(reply: &mut Reply) {
+    if let Body::Tools(tools) = &mut reply.body {
+        tools.items.iter_mut().for_each(|tool| tool.execution = None);
+    }
+}
+
 /// Elicitations by page had an id, which the server's side mints when it asks.
 pub(super) fn question(_: &mut InputRequest) {}

@@ -1,6 +1,9 @@
 //! Questions to the person or the model behind the client, and their answers.
 
-use super::error::{CallError, Result};
+use super::{
+    error::{CallError, Result},
+    signature::drop_null,
+};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -66,13 +69,21 @@ pub(super) fn form(message: &str, schema: Value) -> Result<InputRequest> {
 /// A page question.
 pub(crate) fn page(visit: &Visit) -> Result<Elicit> {
     let url = &visit.page;
-    let local = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
-    if !url.starts_with("https://") && !local.iter().any(|prefix| url.starts_with(prefix)) {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let local = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
+    if host.is_empty() || !(scheme == "https" || (scheme == "http" && local)) {
         return Err(CallError::new("a page to visit must be https, or http on this machine"));
     }
-    let named = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| is_secret(name));
-    let host = url.split('/').nth(2).unwrap_or_default();
-    if host.contains('@') || url.split(['?', '&', '#']).skip(1).any(named) {
+    let named = |pair: &str| {
+        let name = pair.split_once('=').map_or("", |(name, _)| name).to_ascii_lowercase();
+        is_secret(&name) || name.contains("token")
+    };
+    if authority.contains('@') || url.split(['?', '&', '#']).skip(1).any(named) {
         return Err(CallError::new(
             "a page's address must carry no secret: let the page ask for it",
         ));
@@ -92,7 +103,10 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
         .with(|settings| settings.inline_subschemas = true)
         .into_generator()
         .into_root_schema_for::<T>();
-    super::signature::tidy_schema(schema.to_value())
+    let mut schema = super::signature::tidy_schema(schema.to_value());
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    fields.into_iter().flat_map(|fields| fields.values_mut()).for_each(drop_null);
+    schema
 }
 
 /// What the user did, read as a `T`.

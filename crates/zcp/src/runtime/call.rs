@@ -107,6 +107,15 @@ pub struct Listing {
     pub size: usize,
 }
 
+/// What kind of offer an operation was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered {
+    /// A tool, whose failures a model can read.
+    Tool,
+    /// A prompt or a resource.
+    Other,
+}
+
 /// Why an operation did not happen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
@@ -118,8 +127,8 @@ pub enum Fault {
     Invalid(String),
     /// The client did not declare what this needs.
     MissingCapability(Value),
-    /// The user must visit a page first.
-    VisitFirst(Elicit),
+    /// The user must visit a page before this tool, prompt or resource.
+    VisitFirst(Elicit, Offered),
     /// The caller may not.
     Denied(String),
     /// The caller must wait.

@@ -41,8 +41,9 @@ impl Catalog {
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         let tool = tool.into();
         let needs = tool.signature.clone();
+        let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
-        self.add(|all| &mut all.tools, "tool", ready, &needs);
+        self.add(|all| &mut all.tools, &label, ready, &needs);
         self
     }
 
@@ -51,6 +52,7 @@ impl Catalog {
     pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
         let resource = resource.into();
         let needs = resource.signature.clone();
+        let label = format!("resource `{}`", resource.uri());
         let ready = resource.ready().map(|one| (one.info().uri.clone(), one));
         if let Ok((_, one)) = &ready {
             self.watched |= one.is_watched();
@@ -61,7 +63,7 @@ impl Catalog {
             true => |all| &mut all.templates,
             false => |all| &mut all.resources,
         };
-        self.add(room, "resource", ready, &needs);
+        self.add(room, &label, ready, &needs);
         self
     }
 
@@ -70,29 +72,28 @@ impl Catalog {
     pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         let prompt = prompt.into();
         let needs = prompt.signature.clone();
+        let label = format!("prompt `{}`", prompt.name());
         let ready = prompt.ready().map(|prompt| (prompt.info().name.clone(), prompt));
         self.completes |= ready.as_ref().is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
-        self.add(|all| &mut all.prompts, "prompt", ready, &needs);
+        self.add(|all| &mut all.prompts, &label, ready, &needs);
         self
     }
 
     fn add<T>(
         &mut self,
         room: impl for<'a> Fn(&'a mut Self) -> &'a mut Map<T>,
-        what: &str,
-        ready: Result<(String, T), String>,
+        label: &str,
+        ready: Result<(String, T), Vec<String>>,
         signature: &Signature,
     ) {
-        let (name, item) = match ready {
-            Ok(ready) => ready,
-            Err(mistake) => return self.mistakes.push(mistake),
-        };
-        let label = format!("{what} `{name}`");
-        match room(self).entry(name) {
-            Entry::Occupied(_) => self.mistakes.push(format!("{label} is there twice")),
-            Entry::Vacant(place) => drop(place.insert(Arc::new(item))),
+        self.needs.extend(signature.needs.iter().map(|need| (label.to_owned(), *need)));
+        match ready {
+            Err(mistakes) => self.mistakes.extend(mistakes),
+            Ok((name, item)) => match room(self).entry(name) {
+                Entry::Occupied(_) => self.mistakes.push(format!("{label} is there twice")),
+                Entry::Vacant(place) => drop(place.insert(Arc::new(item))),
+            },
         }
-        self.needs.extend(signature.needs.iter().map(|need| (label.clone(), *need)));
     }
 
     /// Adds what another catalog has; of two with one name the first stays.

@@ -52,10 +52,20 @@ where
 
 impl<const N: usize> Completer for [&'static str; N] {
     fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>> {
-        let fits = |value: &&&str| value.to_lowercase().starts_with(&typed.value.to_lowercase());
-        let values = self.iter().filter(fits).map(|value| (*value).to_owned()).collect();
-        Box::pin(ready(Ok(values)))
+        Box::pin(ready(Ok(starting_with(&typed, self.iter().copied()))))
     }
+}
+
+impl Completer for Vec<String> {
+    fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>> {
+        Box::pin(ready(Ok(starting_with(&typed, self.iter().map(String::as_str)))))
+    }
+}
+
+/// The values that start with what was typed, in any case of letters.
+fn starting_with<'a>(typed: &Typed, values: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let start = typed.value.to_lowercase();
+    values.filter(|value| value.to_lowercase().starts_with(&start)).map(str::to_owned).collect()
 }
 
 /// The completers of one prompt or template, by argument.

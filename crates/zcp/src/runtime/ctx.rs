@@ -210,7 +210,7 @@ impl Ctx {
         let text =
             self.about.keys.open(handle, self.handle_owner().as_bytes()).ok_or_else(unknown)?;
         let (expires, value): (u64, T) = serde_json::from_slice(&text).map_err(|_| unknown())?;
-        if expires < crate::clock::now() {
+        if expires <= crate::clock::now() {
             return Err(CallError::new("this handle has expired: get a new one"));
         }
         Ok(value)

@@ -11,6 +11,8 @@ pub type Result<T, E = CallError> = std::result::Result<T, E>;
 pub enum CallError {
     /// It failed, and this is why.
     Failed(String),
+    /// The caller gave something this cannot work with, and this is why.
+    Invalid(String),
     /// What was asked for is not there.
     NotFound(String),
     /// It waits for answers. `Ctx::ask` makes this; a handler only passes it on.
@@ -47,7 +49,7 @@ impl<E: std::error::Error> From<E> for CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(why) => f.write_str(why),
+            Self::Failed(why) | Self::Invalid(why) => f.write_str(why),
             Self::NotFound(what) => write!(f, "not found: {what}"),
             Self::Paused => f.write_str("waiting for an answer"),
             Self::MissingCapability(required) => {

@@ -108,6 +108,10 @@ impl FromCall for Uri {
     }
 }
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a parameter",
+    note = "an argument's type derives `serde::Deserialize` and `schemars::JsonSchema`; anything else is a `FromCall`"
+)]
 /// A parameter of a `#[tool]`, `#[resource]` or `#[prompt]` function: an extractor, or one named
 /// argument. `Via` tells the two apart.
 pub trait Param<Via>: Sized + Send {

@@ -41,7 +41,7 @@ impl Input {
     pub fn args<T: DeserializeOwned>(&self) -> Result<T> {
         let mut json = serde_json::Deserializer::from_str(self.args_json());
         serde_path_to_error::deserialize(&mut json)
-            .map_err(|error| CallError::new(format!("bad arguments: {}", explain(&error))))
+            .map_err(|error| CallError::Invalid(format!("bad arguments: {}", explain(&error))))
     }
 
     /// One argument as a `T`; an absent one is `null`.
@@ -55,7 +55,7 @@ impl Input {
         };
         let Some((_, json)) = fields.iter().find(|(field, _)| field == name) else {
             return serde_json::from_str("null")
-                .map_err(|_| CallError::new(format!("the argument `{name}` is missing")));
+                .map_err(|_| CallError::Invalid(format!("the argument `{name}` is missing")));
         };
         let error = match from_json(json) {
             Ok(value) => return Ok(value),
@@ -67,7 +67,7 @@ impl Input {
         {
             return Ok(value);
         }
-        Err(CallError::new(format!("the argument `{name}` is wrong: {}", explain(&error))))
+        Err(CallError::Invalid(format!("the argument `{name}` is wrong: {}", explain(&error))))
     }
 
     fn split(&self) -> Result<Vec<(String, ByteString)>> {
@@ -75,7 +75,7 @@ impl Input {
             return Ok(vec![]);
         };
         let Fields(fields) = serde_json::from_str(args)
-            .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
+            .map_err(|error| CallError::Invalid(format!("bad arguments: {error}")))?;
         let owned =
             |(name, raw): (Cow<'_, str>, &RawValue)| (name.into_owned(), args.slice_ref(raw.get()));
         Ok(fields.into_iter().map(owned).collect())

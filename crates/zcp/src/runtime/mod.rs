@@ -23,7 +23,7 @@ pub mod validate;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
-use call::{Call, Complete, Fault, ListKind, Listing, Op, Outcome};
+use call::{Call, Complete, Fault, ListKind, Listing, Offered, Op, Outcome};
 use catalog::{Catalog, Provider};
 use changes::{Change, Changes};
 use complete::Typed;
@@ -127,10 +127,12 @@ impl Runtime {
         let changes = Changes::new(parts.store.clone());
         let receivers: Vec<_> = parts.providers.iter().map(|provider| provider.catalog()).collect();
         let is_live = !receivers.is_empty();
-        let (catalog, watching) = watch_catalogs(parts.own, receivers, changes.clone());
+        let state = Arc::new(parts.state);
+        let (catalog, watching) =
+            watch_catalogs(parts.own, receivers, changes.clone(), state.clone());
         let core = Core {
             catalog,
-            state: Arc::new(parts.state),
+            state,
             page_size: parts.settings.page_size,
             call_timeout: parts.settings.call_timeout,
         };
@@ -166,10 +168,14 @@ impl Runtime {
         let timing = self.metrics.begin(&call.op);
         let outcome = match &self.layered {
             None => self.core.dispatch(call).await,
-            Some(service) => match service.clone().oneshot(call).await {
-                Ok(outcome) => outcome,
-                Err(never) => match never {},
-            },
+            Some(service) => {
+                let layered = AssertUnwindSafe(service.clone().oneshot(call)).catch_unwind();
+                match layered.await {
+                    Ok(Ok(outcome)) => outcome,
+                    Ok(Err(never)) => match never {},
+                    Err(_) => Outcome::Fault(Fault::Failed("the call failed unexpectedly".into())),
+                }
+            }
         };
         timing.end(&outcome);
         outcome
@@ -206,6 +212,7 @@ fn watch_catalogs(
     own: Catalog,
     mut providers: Vec<watch::Receiver<Arc<Catalog>>>,
     changes: Changes,
+    state: Arc<Extensions>,
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
     let merged = move |providers: &mut [watch::Receiver<Arc<Catalog>>]| {
         let mut all = own.clone();
@@ -230,6 +237,9 @@ fn watch_catalogs(
                 continue;
             }
             let (before, after) = (sender.borrow().clone(), merged(&mut providers));
+            for mistake in after.mistakes(&state) {
+                tracing::error!("left out, or will fail: {mistake}");
+            }
             sender.send_replace(after.clone());
             for change in differences(&before, &after) {
                 if let Err(error) = changes.announce(&change).await {
@@ -346,8 +356,12 @@ impl Core {
 
 fn failed_tool(error: CallError) -> Outcome {
     match error {
-        CallError::Failed(why) => Outcome::Tool(Output::failed(why)),
+        CallError::Failed(why) | CallError::Invalid(why) => Outcome::Tool(Output::failed(why)),
         CallError::NotFound(what) => Outcome::Tool(Output::failed(format!("not found: {what}"))),
+        CallError::VisitFirst(visit) => match ask::page(&visit) {
+            Ok(page) => Outcome::Fault(Fault::VisitFirst(page, Offered::Tool)),
+            Err(error) => failed_tool(error),
+        },
         other => failed(other),
     }
 }
@@ -357,11 +371,12 @@ fn failed(error: CallError) -> Outcome {
         CallError::Paused => return Outcome::Paused,
         CallError::MissingCapability(required) => Fault::MissingCapability(required),
         CallError::VisitFirst(visit) => match ask::page(&visit) {
-            Ok(page) => Fault::VisitFirst(page),
-            Err(error) => return failed_tool(error),
+            Ok(page) => Fault::VisitFirst(page, Offered::Other),
+            Err(error) => return failed(error),
         },
         CallError::Denied { scope } => Fault::Denied(scope),
         CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
+        CallError::Invalid(why) => Fault::Invalid(why),
         CallError::Failed(why) => Fault::Failed(why),
     })
 }

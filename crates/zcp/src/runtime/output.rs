@@ -1,7 +1,7 @@
 //! What a tool's handler may return.
 
 use super::error::{CallError, Result};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
 use zcp_wire::mcp::{Extra, content::Content};
@@ -62,7 +62,9 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> IntoOutput for Json<T> {
     fn schema() -> Option<Value> {
-        Some(super::signature::tidy_schema(schemars::schema_for!(T).to_value()))
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        Some(super::signature::tidy_schema(schema.to_value()))
     }
 
     fn into_output(self) -> Result<Output> {

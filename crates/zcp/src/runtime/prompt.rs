@@ -103,6 +103,10 @@ impl Prompt {
         Self { info, completers: Completers::default(), signature, run: Arc::new(run) }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.info.name
+    }
+
     /// What a person sees.
     #[must_use]
     pub fn title(mut self, text: impl Into<String>) -> Self {
@@ -138,13 +142,14 @@ impl Prompt {
         self
     }
 
-    pub(crate) fn ready(self) -> Result<ReadyPrompt, String> {
+    pub(crate) fn ready(self) -> Result<ReadyPrompt, Vec<String>> {
         let known = |name: &str| self.info.arguments.iter().any(|known| known.name == name);
         if let Some(name) = self.completers.names().find(|name| !known(name)) {
-            return Err(format!("prompt `{}`: no argument `{name}` to complete", self.info.name));
+            let why = format!("prompt `{}`: no argument `{name}` to complete", self.info.name);
+            return Err(vec![why]);
         }
         if self.info.name.is_empty() {
-            return Err("a prompt needs a name".into());
+            return Err(vec!["a prompt needs a name".into()]);
         }
         Ok(ReadyPrompt(self))
     }

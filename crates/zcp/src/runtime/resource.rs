@@ -150,6 +150,10 @@ impl Resource {
         }
     }
 
+    pub(crate) fn uri(&self) -> &str {
+        &self.info.uri
+    }
+
     /// What programs call it.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -236,18 +240,22 @@ impl Resource {
     }
 
     /// Checks everything that can be known before it is read.
-    pub(crate) fn ready(self) -> Result<ReadyResource, String> {
+    pub(crate) fn ready(self) -> Result<ReadyResource, Vec<String>> {
         let uri = self.info.uri.clone();
         let template = match uri.contains('{') {
-            true => Some(UriTemplate::parse(&uri).map_err(|e| format!("resource `{uri}`: {e}"))?),
+            true => {
+                Some(UriTemplate::parse(&uri).map_err(|e| vec![format!("resource `{uri}`: {e}")])?)
+            }
             false if !uri.contains(':') => {
-                return Err(format!("resource `{uri}`: a URI needs a scheme, such as `file:`"));
+                return Err(vec![format!(
+                    "resource `{uri}`: a URI needs a scheme, such as `file:`"
+                )]);
             }
             false => None,
         };
         let known = |name: &str| template.iter().any(|t| t.variables().any(|v| v == name));
         if let Some(name) = self.completers.names().find(|name| !known(name)) {
-            return Err(format!("resource `{uri}`: no variable `{name}` to complete"));
+            return Err(vec![format!("resource `{uri}`: no variable `{name}` to complete")]);
         }
         Ok(ReadyResource { template, resource: self })
     }

@@ -78,7 +78,7 @@ fn accepts_null(schema: &Value) -> bool {
 }
 
 /// An optional argument is left out, so that its `null` need not be shown to the model.
-fn drop_null(schema: &mut Value) {
+pub(super) fn drop_null(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };

@@ -80,6 +80,10 @@ impl Tool {
         Self { info, signature, run: Arc::new(run) }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.info.name
+    }
+
     /// What a model is told.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
@@ -165,32 +169,36 @@ impl Tool {
     }
 
     /// Checks everything about the tool that can be known before it is called.
-    pub(crate) fn ready(self) -> Result<ReadyTool, String> {
+    pub(crate) fn ready(self) -> Result<ReadyTool, Vec<String>> {
         let Self { info, signature, run } = self;
-        let name = &info.name;
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
-        if name.is_empty() || name.len() > 128 || !name.bytes().all(allowed) {
-            return Err(format!(
-                "tool `{name}`: a name has 1 to 128 letters, digits, `_`, `-`, `.` or `/`"
-            ));
+        let mut mistakes = vec![];
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
+            mistakes.push("a name has 1 to 128 letters, digits, `_`, `-` or `.`".to_owned());
         }
         if info.input_schema.get("type").is_none_or(|kind| kind != "object") {
-            return Err(format!("tool `{name}`: the input schema's `type` must be `object`"));
+            mistakes.push("the input schema's `type` must be `object`".to_owned());
         }
-        let check = |side: &str, schema: &Value| {
-            if signature.typed && is_plain(schema) {
-                return Ok(None);
+        let mut compile = |side: &str, schema: &Value| match Schema::compile(schema) {
+            Ok(schema) => Some(schema),
+            Err(error) => {
+                mistakes.push(format!("{side} schema: {error}"));
+                None
             }
-            let schema = Schema::compile(schema);
-            schema.map(Some).map_err(|error| format!("tool `{name}`: {side} schema: {error}"))
         };
-        let check_input = check("input", &info.input_schema)?;
-        let check_output = match &info.output_schema {
-            Some(schema) => check("output", schema)?,
-            None => None,
-        };
-        let mirrored =
-            mirror::find(&info.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
+        // Reading arguments into the types a plain schema came from checks all it says. Writing
+        // does not: a float may be no number.
+        let read_only = signature.typed && is_plain(&info.input_schema);
+        let check_input = if read_only { None } else { compile("input", &info.input_schema) };
+        let check_output = info.output_schema.as_ref().and_then(|schema| compile("output", schema));
+        let mirrored = mirror::find(&info.input_schema).unwrap_or_else(|error| {
+            mistakes.push(error);
+            vec![]
+        });
+        if !mistakes.is_empty() {
+            let named = |mistake| format!("tool `{}`: {mistake}", info.name);
+            return Err(mistakes.into_iter().map(named).collect());
+        }
         Ok(ReadyTool { info, check_input, check_output, mirrored, run })
     }
 }
@@ -239,7 +247,7 @@ fn object(schema: Map<String, Value>) -> Value {
     if let Some(dialect) = schema.get("$schema") {
         members.insert("$schema".into(), dialect.clone());
     }
-    members.insert("type".into(), json!("object"));
+    members.insert("type".into(), schema.get("type").cloned().unwrap_or_else(|| json!("object")));
     for (key, value) in schema {
         members.entry(key).or_insert(value);
     }

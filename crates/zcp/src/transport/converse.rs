@@ -104,6 +104,14 @@ impl Conversation {
     }
 }
 
+/// A conversation that is over has no calls and no listeners.
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.mcp.close();
+        self.mcp.cancel_all();
+    }
+}
+
 /// The frames of every message of a batch.
 pub(crate) fn run_batch(
     mcp: &Mcp,

@@ -7,7 +7,7 @@ use super::{
 use crate::{protocol::mcp::Mcp, runtime::Runtime};
 use bytes::Bytes;
 use bytestring::ByteString;
-use futures_util::StreamExt;
+
 use http::Extensions;
 use std::io::{self, BufRead};
 use tokio::{
@@ -126,19 +126,26 @@ async fn converse(
         ended = read => ended?,
         () = told => (),
         () = stop.cancelled() => (),
-        written = &mut writer => return written,
+        written = &mut writer => return goodbye(written),
     }
-    // What was asked before the end is answered; listening ends.
-    mcp.close();
+    // What was asked before the end is answered.
+    mcp.hear_no_more();
     conversation.tracker.close();
     let drained = tokio::time::timeout(DRAIN, conversation.tracker.wait());
     tokio::select! {
         _ = drained => (),
-        written = &mut writer => return written,
+        written = &mut writer => return goodbye(written),
     }
-    mcp.cancel_all();
     drop((conversation, sender));
-    tokio::time::timeout(DRAIN, writer).await.unwrap_or(Ok(()))
+    goodbye(tokio::time::timeout(DRAIN, writer).await.unwrap_or(Ok(())))
+}
+
+/// A client that no longer reads has said goodbye.
+fn goodbye(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    })
 }
 
 async fn take(conversation: &Conversation, line: Line) {

@@ -1,12 +1,14 @@
 //! WebSocket: one frame a message, and a dropped connection that can be taken up again.
 
 use super::{
+    DRAIN,
     converse::{Conversation, OUTBOX},
     http::Shared,
 };
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
+    store::{StoreError, StoreResult},
 };
 use ::http::{HeaderValue, StatusCode};
 use axum::{
@@ -104,6 +106,11 @@ pub(crate) async fn upgrade(
         },
         None => Arc::new(begin(&http, principal, parts.extensions)),
     };
+    if wish.session.is_some() && kept.missed(&http, wish.last_event_id.unwrap_or(0)).await.is_err()
+    {
+        let why = "too much was missed, or the count is wrong: connect without `session`\n";
+        return (StatusCode::GONE, why).into_response();
+    }
     let resumable = wish.resume.is_some() || wish.session.is_some();
     if resumable {
         waiting.lock().insert(kept.id.clone(), kept.clone());
@@ -112,12 +119,16 @@ pub(crate) async fn upgrade(
     let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
-        let dropped = serve(&http, &kept, socket, resumable, received).await;
-        if resumable && dropped {
-            return forget_later(&http, kept);
+        let taken = kept.take();
+        match serve(&http, &kept, socket, &taken, resumable, received).await {
+            // Another connection has the conversation now.
+            _ if taken.is_cancelled() => (),
+            Ended::Lost if resumable => forget_later(&http, kept, taken),
+            _ => {
+                waiting.lock().remove(&kept.id);
+                kept.end(&http).await;
+            }
         }
-        waiting.lock().remove(&kept.id);
-        kept.end(&http).await;
     });
     if let Some(id) = id.filter(|_| resumable) {
         response.headers_mut().insert(SESSION_ID, id);
@@ -154,10 +165,25 @@ impl Kept {
         }
     }
 
+    /// What was said after so many messages.
+    async fn missed(&self, http: &Shared, received: u64) -> StoreResult<Vec<(u64, Bytes)>> {
+        let Some(start) = self.start.get() else {
+            return if received == 0 { Ok(vec![]) } else { Err(StoreError::Gone) };
+        };
+        http.runtime.store.after(&self.log(), received + start).await
+    }
+
     async fn told_until(&self, http: &Shared) -> Option<u64> {
         let now = http.runtime.changes.position().await;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Some(*told.get_or_insert(now))
+    }
+
+    /// Waits until the server is to stop, and what is under way has ended.
+    async fn drained(&self, http: &Shared) {
+        http.closing.cancelled().await;
+        self.conversation.tracker.close();
+        let _ = tokio::time::timeout(DRAIN / 2, self.conversation.tracker.wait()).await;
     }
 
     async fn end(&self, http: &Shared) {
@@ -168,8 +194,7 @@ impl Kept {
 }
 
 /// Ends a conversation whose client does not come back.
-fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>) {
-    let taken = kept.taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
+fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>, taken: CancellationToken) {
     let shared = http.clone();
     http.tracker.spawn(async move {
         let gone = tokio::select! {
@@ -184,78 +209,97 @@ fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>) {
     });
 }
 
-/// Serves a connection. True when it was lost rather than closed.
+/// How a connection came to its end.
+enum Ended {
+    /// By a word of farewell.
+    Closed,
+    /// Without one.
+    Lost,
+}
+
+/// Serves a connection until it ends, or another takes its conversation.
 async fn serve(
     http: &Shared,
     kept: &Kept,
     socket: WebSocket,
+    taken: &CancellationToken,
     resumable: bool,
     received: Option<u64>,
-) -> bool {
-    let taken = kept.take();
+) -> Ended {
     let mut inbox = kept.inbox.lock().await;
     let (mut sink, mut messages) = socket.split();
     if let Some(received) = received
         && say_again(http, kept, &mut sink, received).await.is_err()
     {
-        return true;
+        return Ended::Lost;
     }
     let read = async {
         let mut alive = true;
         loop {
             let message = match tokio::time::timeout(PING, messages.next()).await {
-                Err(_) if !alive => return true,
+                Err(_) if !alive => return Ended::Lost,
                 Err(_) => {
                     alive = false;
                     continue;
                 }
-                Ok(None | Some(Err(_))) => return true,
+                Ok(None | Some(Err(_))) => return Ended::Lost,
                 Ok(Some(Ok(message))) => message,
             };
             alive = true;
             match message {
                 Message::Text(text) => kept.conversation.receive(Bytes::from(text)).await,
                 Message::Binary(bytes) => kept.conversation.receive(bytes).await,
-                Message::Close(_) => return false,
+                Message::Close(_) => return Ended::Closed,
                 Message::Ping(_) | Message::Pong(_) => (),
             }
         }
     };
-    let write = async {
-        let mut events = std::pin::pin!(kept.mcp.events_after(kept.told_until(http).await));
-        let mut ping = tokio::time::interval(PING / 2);
-        loop {
-            let text = tokio::select! {
-                text = inbox.recv() => text,
-                event = events.next() => event.map(|(position, frame)| {
-                    *kept.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
-                    frame.to_text()
-                }),
-                _ = ping.tick() => {
-                    if sink.send(Message::Ping(Bytes::new())).await.is_err() {
-                        return true;
-                    }
-                    continue;
-                }
-            };
-            let Some(text) = text else { return false };
-            // Noted before it is sent: a message is lost with the connection, not with us.
-            if resumable {
-                kept.note(http, &text).await;
-            }
-            if sink.send(text_message(&text)).await.is_err() {
-                return true;
-            }
-        }
-    };
     tokio::select! {
-        dropped = read => dropped,
-        dropped = write => dropped,
-        () = taken.cancelled() => true,
-        () = http.closing.cancelled() => {
-            kept.mcp.close();
-            kept.conversation.tracker.close();
-            false
+        ended = read => ended,
+        ended = write(http, kept, &mut inbox, &mut sink, resumable) => ended,
+        () = taken.cancelled() => Ended::Lost,
+    }
+}
+
+/// Writes what the conversation says and what changes.
+async fn write(
+    http: &Shared,
+    kept: &Kept,
+    inbox: &mut mpsc::Receiver<ByteString>,
+    sink: &mut SplitSink<WebSocket, Message>,
+    resumable: bool,
+) -> Ended {
+    let mut events = std::pin::pin!(kept.mcp.events_after(kept.told_until(http).await));
+    let mut ping = tokio::time::interval(PING / 2);
+    let mut drained = std::pin::pin!(kept.drained(http));
+    loop {
+        let text = tokio::select! {
+            text = inbox.recv() => text,
+            event = events.next() => event.map(|(position, frame)| {
+                *kept.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
+                frame.to_text()
+            }),
+            _ = ping.tick() => {
+                if sink.send(Message::Ping(Bytes::new())).await.is_err() {
+                    return Ended::Lost;
+                }
+                continue;
+            }
+            () = &mut drained => {
+                while let Ok(text) = inbox.try_recv() {
+                    let _ = sink.send(text_message(&text)).await;
+                }
+                let _ = sink.close().await;
+                return Ended::Closed;
+            }
+        };
+        let Some(text) = text else { return Ended::Closed };
+        // Noted before it is sent: a message is lost with the connection, not with us.
+        if resumable {
+            kept.note(http, &text).await;
+        }
+        if sink.send(text_message(&text)).await.is_err() {
+            return Ended::Lost;
         }
     }
 }
@@ -267,8 +311,7 @@ async fn say_again(
     sink: &mut SplitSink<WebSocket, Message>,
     received: u64,
 ) -> Result<(), axum::Error> {
-    let received = received + kept.start.get().copied().unwrap_or_default();
-    let missed = http.runtime.store.after(&kept.log(), received).await.unwrap_or_default();
+    let missed = kept.missed(http, received).await.unwrap_or_default();
     for (_, text) in missed {
         if let Ok(text) = ByteString::try_from(text) {
             sink.send(text_message(&text)).await?;

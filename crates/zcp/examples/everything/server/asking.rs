@@ -3,16 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use zcp::{
-    Answer, CreateMessage, Ctx, Result, SamplingMessage, Server, tool,
-    wire::mcp::{content::Role, sampling::OneOrMany},
-};
-
-fn question(text: &str, max_tokens: u32) -> CreateMessage {
-    let content = OneOrMany::One(text.into());
-    let message = SamplingMessage { role: Role::User, content, meta: None };
-    CreateMessage { messages: vec![message], max_tokens, ..CreateMessage::default() }
-}
+use zcp::{Answer, CreateMessage, Ctx, Result, Server, tool};
 
 fn text_form(name: &str) -> Value {
     json!({ "properties": { name: { "type": "string" } }, "required": [name] })
@@ -21,14 +12,14 @@ fn text_form(name: &str) -> Value {
 /// Asks the client's model.
 #[tool]
 async fn test_sampling(prompt: String, ctx: Ctx) -> Result<String> {
-    let answer = ctx.sample("model", question(&prompt, 100)).await?;
+    let answer = ctx.sample("model", CreateMessage::new(prompt, 100)).await?;
     Ok(format!("LLM response: {}", answer.text()))
 }
 
 /// Needs a client whose model can be asked.
 #[tool]
 async fn test_missing_capability(ctx: Ctx) -> Result<String> {
-    Ok(ctx.sample("model", question("Are you there?", 10)).await?.text())
+    Ok(ctx.sample("model", CreateMessage::new("Are you there?", 10)).await?.text())
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -112,7 +103,7 @@ async fn test_input_required_result_elicitation(ctx: Ctx) -> Result<String> {
 /// Asks the model.
 #[tool]
 async fn test_input_required_result_sampling(ctx: Ctx) -> Result<String> {
-    let question = question("What is the capital of France?", 100);
+    let question = CreateMessage::new("What is the capital of France?", 100);
     Ok(ctx.sample("capital_question", question).await?.text())
 }
 
@@ -144,7 +135,7 @@ async fn test_input_required_result_tampered_state(ctx: Ctx) -> Result<String> {
 /// Asks the user, the model and the client at once.
 #[tool]
 async fn test_input_required_result_multiple_inputs(ctx: Ctx) -> Result<String> {
-    let greeting = question("Write a greeting.", 100);
+    let greeting = CreateMessage::new("Write a greeting.", 100);
     let (name, greeting, roots) =
         tokio::join!(name(&ctx), ctx.sample("greeting", greeting), ctx.roots("client_roots"));
     Ok(format!("{} {} ({} roots)", greeting?.text(), name?, roots?.len()))
@@ -166,7 +157,7 @@ async fn test_input_required_result_capabilities(ctx: Ctx) -> Result<String> {
     let asks_model = ctx.client().sampling();
     let (user, model) =
         tokio::join!(async { if asks_user { Some(name(&ctx).await) } else { None } }, async {
-            let question = question("Say hello.", 20);
+            let question = CreateMessage::new("Say hello.", 20);
             if asks_model { Some(ctx.sample("hello", question).await) } else { None }
         });
     let (user, model) = (user.transpose()?, model.transpose()?);

@@ -3,7 +3,10 @@
 use super::{Mcp, headers, offer, retry::Retry, session::Remember};
 use crate::{
     auth::Principal,
-    runtime::call::{Complete, ListKind, Op},
+    runtime::{
+        Runtime,
+        call::{Complete, ListKind, Op},
+    },
 };
 use bytestring::ByteString;
 use http::{Extensions, HeaderMap};
@@ -47,6 +50,8 @@ pub(super) struct Caller {
 pub(super) enum Step {
     /// It is done.
     Reply(Box<Reply>),
+    /// It was understood, and cannot be done.
+    Fail(RpcError),
     /// Run it; with what an earlier run asked for, where the era works so.
     Call(Op, Option<Retry>),
     /// Tell of changes from now on.
@@ -67,14 +72,22 @@ pub(crate) enum Route {
 }
 
 /// Routes by the body first; the version header decides for what has no body to say.
-pub(crate) fn route(message: &Message, headers: &HeaderMap) -> Result<Route, RpcError> {
+pub(crate) fn route(
+    message: &Message,
+    headers: &HeaderMap,
+    runtime: &Runtime,
+) -> Result<Route, RpcError> {
     let modern = headers
         .get(PROTOCOL_VERSION)
         .and_then(|value| Revision::parse(value.to_str().ok()?.trim()))
         .is_some_and(|revision| revision.era() == Era::Stateless);
     let request = match message {
         Message::One(Frame::Request(request)) => request,
-        Message::One(Frame::Notification(_)) if modern => return Ok(Route::Stateless),
+        Message::One(Frame::Notification(note))
+            if modern || says_version(note.params.as_deref()) =>
+        {
+            return Ok(Route::Stateless);
+        }
         Message::One(Frame::Response(_)) | Message::Batch(_) if modern => {
             return Err(RpcError::invalid_request(
                 "a body is one request or notification since 2026-07-28",
@@ -82,13 +95,17 @@ pub(crate) fn route(message: &Message, headers: &HeaderMap) -> Result<Route, Rpc
         }
         _ => return Ok(Route::Session),
     };
-    let params = Params::parse(request.params.as_deref())?;
-    let says_version = params.meta.is_some_and(|meta| meta.version.is_some());
     Ok(match &*request.method {
-        _ if says_version || modern => Route::Stateless,
+        _ if modern || says_version(request.params.as_deref()) => Route::Stateless,
         "initialize" => Route::Open,
+        _ if !runtime.settings.handshake => Route::Stateless,
         _ => Route::Session,
     })
+}
+
+fn says_version(params: Option<&str>) -> bool {
+    let meta = Params::parse(params).ok().and_then(|params| params.meta);
+    meta.is_some_and(|meta| meta.version.is_some())
 }
 
 /// Refuses a session's request whose header names a revision nobody knows. None at all is what
@@ -117,8 +134,10 @@ pub(super) fn enter(
     let version = params.meta.as_ref().and_then(|meta| meta.version);
     match (version, &mcp.session) {
         (Some(version), _) => enter_stateless(mcp, request, &params, version, headers, extensions),
-        (None, Some(_)) => enter_session(mcp, request, &params),
-        (None, None) => Err(RpcError::invalid_params(format!(
+        (None, Some(_)) if mcp.runtime.settings.handshake || &*request.method == "initialize" => {
+            enter_session(mcp, request, &params)
+        }
+        (None, _) => Err(RpcError::invalid_params(format!(
             "`params._meta` must have `{}` and `{}`",
             meta::PROTOCOL_VERSION,
             meta::CLIENT_CAPABILITIES
@@ -164,12 +183,17 @@ fn enter_stateless(
             Step::Listen(offer::honoured(&mcp.runtime, wanted))
         }
         _ => {
-            let op = operation(mcp, request, params)?;
+            let op = match operation(mcp, request, params) {
+                Ok(op) => op,
+                Err(error) => return Ok(Entered { revision, caller, step: Step::Fail(error) }),
+            };
             if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
                 headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
             }
-            let retry = Retry::open(&mcp.runtime, &op, params, &Principal::of(extensions))?;
-            Step::Call(op, retry)
+            match Retry::open(&mcp.runtime, &op, params, &Principal::of(extensions)) {
+                Ok(retry) => Step::Call(op, retry),
+                Err(error) => Step::Fail(error),
+            }
         }
     };
     Ok(Entered { revision, caller, step })
@@ -318,7 +342,8 @@ mod tests {
         if let Some(version) = version {
             headers.insert(PROTOCOL_VERSION, version.parse().unwrap());
         }
-        route(&Message::parse(body.to_owned().into()).unwrap(), &headers)
+        let runtime = crate::Server::new("test").build().unwrap();
+        route(&Message::parse(body.to_owned().into()).unwrap(), &headers, &runtime)
     }
 
     #[test]

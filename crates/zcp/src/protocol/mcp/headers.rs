@@ -15,7 +15,7 @@ const NAMED_BY: &[(&str, &str)] =
     &[("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
 
 pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<(), RpcError> {
-    match value(headers, PROTOCOL_VERSION)? {
+    match plain(headers, PROTOCOL_VERSION) {
         None => Ok(()), // Refused by `check_names`, after an unsupported version.
         Some(header) if header == version => Ok(()),
         Some(header) => Err(differs("MCP-Protocol-Version", &header, version)),
@@ -30,7 +30,7 @@ pub(super) fn check_names(
     if !headers.contains_key(PROTOCOL_VERSION) {
         return Err(missing("MCP-Protocol-Version"));
     }
-    let header = value(headers, METHOD)?.ok_or_else(|| missing("Mcp-Method"))?;
+    let header = plain(headers, METHOD).ok_or_else(|| missing("Mcp-Method"))?;
     if header != method {
         return Err(differs("Mcp-Method", &header, method));
     }
@@ -77,8 +77,25 @@ pub(super) fn check_mirrored(
     Ok(())
 }
 
+/// `42`, `42.0` and `4.2e1` are one number; two large ones that a float cannot tell apart are two.
 fn same_number(left: &str, right: &str) -> bool {
-    matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(left), Ok(right)) if left == right)
+    fn whole(text: &str) -> Option<i128> {
+        let (digits, zeros) = text.split_once('.').unwrap_or((text, ""));
+        zeros.bytes().all(|byte| byte == b'0').then(|| digits.parse().ok())?
+    }
+    match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => left == right,
+        _ => matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(l), Ok(r)) if l == r),
+    }
+}
+
+/// A header whose text is meant as it is.
+fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+    let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
+    Some(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim_matches([' ', '\t'])),
+        owned => owned,
+    })
 }
 
 fn value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, RpcError> {

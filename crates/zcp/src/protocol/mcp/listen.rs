@@ -3,13 +3,16 @@
 use super::{report::notification, session::Session};
 use crate::runtime::{Runtime, changes::Change};
 use futures_util::{Stream, StreamExt, stream};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     Frame, Id,
-    mcp::subscriptions::{Filter, covers},
-    meta::SUBSCRIPTION_ID,
+    mcp::{
+        ResultMeta,
+        subscriptions::{Filter, covers},
+    },
 };
 
 /// Since 2026-07-28: one request is one subscription. First what will be told, then what
@@ -24,9 +27,8 @@ pub(super) fn listen(
     let changes = runtime.changes.clone();
     let streams = crate::runtime::metrics::Counted::new(&runtime.metrics.streams);
     let acknowledged = {
-        let mut params = json!({ "notifications": filter });
-        tag(&mut params, &id);
-        notification("notifications/subscriptions/acknowledged", &params)
+        let params = json!({ "notifications": filter });
+        tagged("notifications/subscriptions/acknowledged", &params, &id)
     };
     // The position is taken before the acknowledgement leaves, so that nothing falls between.
     let position = async move {
@@ -46,11 +48,8 @@ pub(super) fn listen(
                 Change::Updated(_) => true,
                 Change::Visited(_) | Change::Anything => false,
             });
-            let tagged = wanted.map(|(_, method, mut params)| {
-                tag(&mut params, &id);
-                notification(method, &params)
-            });
-            stream::iter(tagged.collect::<Vec<_>>())
+            let frames = wanted.map(|(_, method, params)| tagged(method, &params, &id));
+            stream::iter(frames.collect::<Vec<_>>())
         });
         stream::iter([acknowledged.clone()]).chain(told)
     });
@@ -59,8 +58,17 @@ pub(super) fn listen(
     })
 }
 
-fn tag(params: &mut Value, id: &Id) {
-    params["_meta"] = json!({ SUBSCRIPTION_ID: id });
+/// A notification that says which subscription it belongs to, by the id's own text.
+fn tagged(method: &'static str, params: &Value, id: &Id) -> Frame {
+    #[derive(Serialize)]
+    struct Tagged<'a> {
+        #[serde(flatten)]
+        params: &'a Value,
+        #[serde(rename = "_meta")]
+        meta: ResultMeta,
+    }
+    let meta = ResultMeta { subscription_id: Some(id.clone()), ..ResultMeta::default() };
+    notification(method, &Tagged { params, meta })
 }
 
 /// Until 2025-11-25: everybody in a session hears of lists, and of what they subscribed to. Each

@@ -71,6 +71,12 @@ impl Mcp {
         self.closing.cancel();
     }
 
+    /// The peer has no more to say: questions to it will not be answered, and listening ends.
+    pub(crate) fn hear_no_more(&self) {
+        self.closing.cancel();
+        self.session.iter().for_each(|session| session.pending().abandon());
+    }
+
     /// Stops everything under way.
     pub(crate) fn cancel_all(&self) {
         self.session.iter().for_each(|session| session.cancel_all());
@@ -125,6 +131,9 @@ impl Mcp {
         let id = request.id;
         match step {
             Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
+            Step::Fail(error) => {
+                Ok(Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) })))
+            }
             Step::Call(op, retry) => self.run(id, revision, caller, op, retry, extensions),
             Step::Listen(filter) => self.listen(id, filter),
             Step::Remember(change) => Ok(self.remember(id, revision, change)),
@@ -245,12 +254,10 @@ impl Peer for Mcp {
                     Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) }))
                 })
             }
-            Frame::Response(response) => {
-                if let Some(session) = &self.session {
-                    session.answered(response);
-                }
-                Frames::None
-            }
+            Frame::Response(response) => match &self.session {
+                Some(session) => session.answered(response, &self.runtime.store),
+                None => Frames::None,
+            },
             Frame::Notification(notification) => {
                 self.notified(&notification);
                 Frames::None

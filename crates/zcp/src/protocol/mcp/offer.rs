@@ -48,6 +48,10 @@ pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Resu
         }
         Some("resources") => capabilities.resources.is_some(),
         Some("completion") => capabilities.completions.is_some(),
+        Some("subscriptions") => {
+            let lists = [capabilities.tools, capabilities.prompts, capabilities.resources];
+            lists.into_iter().flatten().any(|list| list.list_changed || list.subscribe)
+        }
         _ => true,
     };
     if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }

@@ -1,9 +1,12 @@
 //! Outcomes to results of a revision.
 
-use super::{lists::Lists, report::Report};
+use super::{
+    lists::Lists,
+    report::{Report, VisitFirst},
+};
 use crate::runtime::{
     Runtime,
-    call::{Fault, Outcome},
+    call::{Fault, Offered, Outcome},
 };
 use bytestring::ByteString;
 use serde_json::json;
@@ -57,10 +60,22 @@ pub(super) fn outcome(
             reply.result_type = Some(ResultType::InputRequired);
             reply
         }
-        Outcome::Fault(Fault::VisitFirst(page)) => {
-            let mut reply = Reply::new(Body::InputRequired(report.visit_first(runtime, page)?));
-            reply.result_type = Some(ResultType::InputRequired);
-            reply
+        Outcome::Fault(Fault::VisitFirst(page, offered)) => {
+            match report.visit_first(runtime, page)? {
+                VisitFirst::Asked(asked) => {
+                    let mut reply = Reply::new(Body::InputRequired(asked));
+                    reply.result_type = Some(ResultType::InputRequired);
+                    reply
+                }
+                VisitFirst::Told(why) if offered == Offered::Tool => {
+                    Reply::new(Body::CallTool(CallToolResult {
+                        content: vec![why.into()],
+                        is_error: true,
+                        ..CallToolResult::default()
+                    }))
+                }
+                VisitFirst::Told(why) => return Err(RpcError::internal(why)),
+            }
         }
         Outcome::Fault(fault) => return Err(error(revision, fault)),
     };
@@ -79,7 +94,7 @@ fn error(revision: Revision, fault: Fault) -> RpcError {
         }
         Fault::Busy(why) => RpcError::new(BUSY, why),
         Fault::Failed(why) => RpcError::internal(why),
-        Fault::VisitFirst(page) => RpcError::internal(page.message),
+        Fault::VisitFirst(page, _) => RpcError::internal(page.message),
     }
 }
 

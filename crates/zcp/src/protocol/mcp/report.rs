@@ -7,6 +7,7 @@ use crate::{
         ctx::Reporter,
         error::{CallError, Result},
     },
+    store::Store,
     transport::Release,
 };
 use bytestring::ByteString;
@@ -60,10 +61,18 @@ pub(super) struct Report {
     waker: AtomicWaker,
 }
 
+/// How a client hears of a page its user must visit first, where that is no error.
+pub(super) enum VisitFirst {
+    /// As a question.
+    Asked(InputRequired),
+    /// In words.
+    Told(String),
+}
+
 /// How this call's questions reach the client.
 enum Asking {
     /// Until 2025-11-25: a request on the call's own stream, answered by a response.
-    Live(Arc<Session>),
+    Live(Arc<Session>, Arc<dyn Store>),
     /// Since 2026-07-28: the call ends, and is made again with the answers so far.
     Retry(Mutex<Retry>),
     /// Not at all: the method takes no questions.
@@ -88,7 +97,9 @@ impl Report {
     ) -> Arc<Self> {
         let asking = match (revision.era(), retry, &mcp.session) {
             (Era::Stateless, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
-            (Era::Handshake, _, Some(session)) => Asking::Live(session.clone()),
+            (Era::Handshake, _, Some(session)) => {
+                Asking::Live(session.clone(), mcp.runtime.store.clone())
+            }
             _ => Asking::Never,
         };
         Arc::new(Self {
@@ -140,25 +151,24 @@ impl Report {
         &self,
         runtime: &Runtime,
         page: Elicit,
-    ) -> Result<InputRequired, RpcError> {
+    ) -> Result<VisitFirst, RpcError> {
         let question = InputRequest::Elicit(page.clone());
         if let Some(required) = lacks(self.revision, &self.capabilities, &question) {
-            return Err(match self.revision.era() {
-                Era::Stateless => RpcError::missing_capability(&required),
-                Era::Handshake => RpcError::internal(format!(
-                    "{}: visit {} first",
-                    page.message,
-                    page.url.unwrap_or_default()
-                )),
-            });
+            return match self.revision.era() {
+                Era::Stateless => Err(RpcError::missing_capability(&required)),
+                Era::Handshake => {
+                    let page_url = page.url.unwrap_or_default();
+                    Ok(VisitFirst::Told(format!("{}: visit {page_url} first", page.message)))
+                }
+            };
         }
         match &self.asking {
             Asking::Retry(retry) => {
                 let key = page.elicitation_id.unwrap_or_else(crate::token);
                 lock(retry).put(key, question);
-                lock(retry).input_required(runtime)
+                lock(retry).input_required(runtime).map(VisitFirst::Asked)
             }
-            Asking::Live(session) => {
+            Asking::Live(session, _) => {
                 page.elicitation_id.iter().for_each(|id| session.sent_to(id));
                 Err(RpcError::new(URL_ELICITATION_REQUIRED, page.message.clone())
                     .with_data(json!({ "elicitations": [page] })))
@@ -172,7 +182,12 @@ impl Report {
         self.waker.wake();
     }
 
-    async fn ask_live(&self, session: &Session, mut question: InputRequest) -> Result<Value> {
+    async fn ask_live(
+        &self,
+        session: &Session,
+        store: &Arc<dyn Store>,
+        mut question: InputRequest,
+    ) -> Result<Value> {
         if let InputRequest::Elicit(elicit) = &question
             && elicit.mode == Some(Mode::Url)
         {
@@ -182,12 +197,16 @@ impl Report {
         downgrade_question(&mut question, self.revision);
         let (id, answer) = session.pending().open();
         self.push(Frame::Request(Request {
-            id,
+            id: id.clone(),
             method: question.method().into(),
             params: Some(json_text(&question)),
         }));
         let gone = |_| CallError::new("the client went away without an answer");
-        let answer = answer.await.map_err(gone)?.map_err(|error| {
+        let answer = tokio::select! {
+            answer = answer => answer.map_err(gone)?,
+            answer = session.answered_elsewhere(&id, store) => answer,
+        };
+        let answer = answer.map_err(|error| {
             CallError::new(format!("the client refused the question: {}", error.message))
         })?;
         let answer: Value = serde_json::from_str(&answer)?;
@@ -233,7 +252,8 @@ fn lacks(
                 .is_some_and(|context| context != zcp_wire::mcp::sampling::IncludeContext::None);
             lacking(client.sampling(), json!({ "sampling": {} }))
                 .or_else(|| {
-                    let has = sample.tools.is_none() || client.sampling_tools();
+                    let tools = sample.tools.is_some() || sample.tool_choice.is_some();
+                    let has = !tools || client.sampling_tools();
                     lacking(has, json!({ "sampling": { "tools": {} } }))
                 })
                 .or_else(|| {
@@ -251,9 +271,10 @@ impl Reporter for Report {
         let Some(token) = &self.token else { return };
         let now = Instant::now();
         let mut outbox = lock(&self.outbox);
-        let last = total.is_some_and(|total| done >= total);
+        let total = total.filter(|total| total.is_finite());
         if let Some((reported, at)) = outbox.progress {
             let grows = done > reported;
+            let last = total.is_some_and(|total| done >= total && reported < total);
             let soon = now.duration_since(at) < PROGRESS_PAUSE && !last;
             if !grows || soon || outbox.frames.len() >= WAITING {
                 return;
@@ -300,7 +321,7 @@ impl Reporter for Report {
         Box::pin(async move {
             self.check(&question)?;
             match &self.asking {
-                Asking::Live(session) => self.ask_live(session, question).await,
+                Asking::Live(session, store) => self.ask_live(session, store, question).await,
                 Asking::Retry(retry) => lock(retry).ask(key, question),
                 Asking::Never => Err(CallError::new("nobody can be asked here")),
             }
@@ -385,6 +406,9 @@ impl<F: Future<Output = Frame>> Stream for Running<F> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let this = self.project();
+        if let State::Ended = this.state {
+            return Poll::Ready(None);
+        }
         this.report.waker.register(context.waker());
         if let Some(frame) = lock(&this.report.outbox).frames.pop_front() {
             return Poll::Ready(Some(frame));
@@ -402,7 +426,8 @@ impl<F: Future<Output = Frame>> Stream for Running<F> {
         if outbox.dropped_logs > 0 && !matches!(this.state, State::Working) {
             let count = std::mem::take(&mut outbox.dropped_logs);
             let data = json!(format!("{count} log messages of this call were dropped: too many"));
-            let message = LogMessage { level: Level::Warning, logger: None, data };
+            let level = this.report.level.unwrap_or(Level::Warning).max(Level::Warning);
+            let message = LogMessage { level, logger: None, data };
             return Poll::Ready(Some(notification("notifications/message", &message)));
         }
         drop(outbox);

@@ -171,7 +171,7 @@ fn unseal(runtime: &Runtime, state: &str, bound_to: &str) -> Result<Carried, Rpc
     let carried = carried.ok_or_else(|| {
         RpcError::invalid_params("`requestState` is not from this server, caller and request")
     })?;
-    if carried.expires < clock::now() {
+    if carried.expires <= clock::now() {
         return Err(RpcError::invalid_params("`requestState` has expired: make the call anew"));
     }
     Ok(carried)

@@ -3,10 +3,11 @@
 use crate::{
     auth::Principal,
     runtime::Runtime,
-    store::{Entry, If, StoreResult},
+    store::{Entry, If, Store, StoreResult},
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use bytestring::ByteString;
+use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -19,19 +20,21 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Id, Response, Revision,
+    Frame, Frames, Id, Response, Revision,
     mcp::{
         capabilities::ClientCapabilities,
         lifecycle::{Implementation, InitializeParams},
         logging::Level,
         subscriptions::covers,
     },
-    pending::Pending,
+    pending::{Pending, Reply},
     revision::Elicitation,
 };
 
 /// How long a session nobody uses is kept.
 pub(crate) const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Answers that may be on their way between processes.
+const ANSWERS: usize = 64;
 /// Resources one session may subscribe to.
 const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
@@ -100,7 +103,15 @@ impl Session {
     /// A session with a key, for a caller.
     pub(crate) fn new(id: String, principal: &Principal) -> Self {
         let record = Record { principal: principal.as_str().to_owned(), ..Record::default() };
-        Self { id: Some(id), record: Mutex::new(record), ..Self::default() }
+        Self { record: Mutex::new(record), ..Self::named(id) }
+    }
+
+    /// Several processes may ask in one session, so each has ids of its own.
+    fn named(id: String) -> Self {
+        let mut prefix = crate::token();
+        prefix.truncate(12);
+        let pending = Pending::named(prefix);
+        Self { id: Some(id), pending, ..Self::default() }
     }
 
     /// What the store holds of a session.
@@ -110,7 +121,7 @@ impl Session {
 
     /// A session of what the store holds of it.
     pub(crate) fn restore(id: &str, entry: &Entry) -> Self {
-        let session = Self { id: Some(id.to_owned()), ..Self::default() };
+        let session = Self::named(id.to_owned());
         session.refresh(entry);
         session
     }
@@ -141,6 +152,7 @@ impl Session {
 
     /// Forgets the session.
     pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
+        runtime.store.remove(&format!("answers/{id}")).await?;
         runtime.store.remove(&key(id)).await
     }
 
@@ -199,8 +211,40 @@ impl Session {
         &self.pending
     }
 
-    pub(crate) fn answered(&self, response: Response) {
-        self.pending.close(response);
+    /// Hands an answer to the question here, or to whichever process asked it.
+    pub(crate) fn answered(self: &Arc<Self>, response: Response, store: &Arc<dyn Store>) -> Frames {
+        let Some(response) = self.pending.close(response) else { return Frames::None };
+        let Some(log) = self.answers() else { return Frames::None };
+        let (store, text) = (store.clone(), Frame::Response(response).to_text());
+        let forward = async move {
+            let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(IDLE)).await;
+            None::<Frame>
+        };
+        Frames::stream(stream::once(forward).filter_map(std::future::ready))
+    }
+
+    /// The answer to a question of this process that another process was given.
+    pub(crate) async fn answered_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) -> Reply {
+        let Some(log) = self.answers() else { return std::future::pending().await };
+        let mut grown = store.watch(&log);
+        loop {
+            for (_, text) in store.after(&log, 0).await.unwrap_or_default() {
+                let frame =
+                    ByteString::try_from(text).ok().and_then(|text| Frame::parse(&text).ok());
+                if let Some(Frame::Response(response)) = frame
+                    && response.id.as_ref() == Some(id)
+                {
+                    return response.result;
+                }
+            }
+            if grown.next().await.is_none() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    fn answers(&self) -> Option<String> {
+        self.id.as_ref().map(|id| format!("answers/{id}"))
     }
 
     /// Notes a request under way; nothing when its id is in use.

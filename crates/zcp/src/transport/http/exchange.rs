@@ -1,6 +1,11 @@
 //! Streamable HTTP: one POST, one message in, a stream of frames out.
 
-use super::{Shared, event_stream, refusal, resume, resume::Resumable, sessions::Live, status};
+use super::{
+    Shared, event_stream, refusal, resume,
+    resume::{Adopting, Resumable},
+    sessions::Live,
+    status,
+};
 use crate::{
     auth::Principal,
     protocol::mcp::{Route, check_version, route},
@@ -17,7 +22,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::sync::Arc;
 use zcp_wire::{
-    Frame, Frames, Message, Peer,
+    Frame, Frames, Id, Message, Peer, RpcError,
     header::{LAST_EVENT_ID, SESSION_ID},
 };
 
@@ -40,18 +45,19 @@ pub(super) async fn exchange(State(http): State<Arc<Shared>>, request: Request) 
 
 async fn post(http: &Arc<Shared>, request: Request) -> Result<Response, Response> {
     let (parts, body) = request.into_parts();
-    check_types(&parts.headers)?;
     let body = read(body, &http.limits).await?;
+    check_types(&parts.headers)?;
     let message =
         Message::parse(body).map_err(|malformed| status::refused(malformed.id, malformed.error))?;
     let id = match &message {
         Message::One(Frame::Request(request)) => Some(request.id.clone()),
         _ => None,
     };
-    match route(&message, &parts.headers).map_err(|error| status::refused(id, error))? {
+    let route = route(&message, &parts.headers, &http.runtime);
+    match route.map_err(|error| status::refused(id.clone(), error))? {
         Route::Stateless => stateless(http, message, parts).await,
         Route::Open => open(http, message, parts).await,
-        Route::Session => in_session(http, message, parts).await,
+        Route::Session => in_session(http, message, id, parts).await,
     }
 }
 
@@ -100,9 +106,10 @@ async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Resp
 async fn in_session(
     http: &Arc<Shared>,
     message: Message,
+    id: Option<Id>,
     mut parts: Parts,
 ) -> Result<Response, Response> {
-    let live = find(http, &parts).await?;
+    let live = find(http, id, &parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
     if let Some(release) = &release {
         parts.extensions.insert(release.clone());
@@ -111,7 +118,7 @@ async fn in_session(
         Message::One(frame) => live.mcp.send(frame, parts.extensions),
         Message::Batch(frames) if live.mcp.has_batches() => {
             let all = converse::run_batch(&live.mcp, frames, &parts.extensions);
-            return Ok(batch(http, all).await);
+            return Ok(batch(http, Adopting::new(live, Frames::stream(all))).await);
         }
         Message::Batch(_) => {
             let why = "this session's revision has no batches: send one message at a time";
@@ -125,11 +132,12 @@ async fn in_session(
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
-async fn batch(http: &Shared, mut all: stream::SelectAll<Frames>) -> Response {
+async fn batch(http: &Shared, mut all: Adopting) -> Response {
     let mut responses = vec![];
     while let Some(frame) = all.next().await {
         if !matches!(frame, Frame::Response(_)) {
-            let said = stream::iter(responses).chain(stream::iter([frame])).chain(all);
+            let rest = stream::unfold(all, async |mut all| Some((all.next().await?, all)));
+            let said = stream::iter(responses).chain(stream::iter([frame])).chain(rest);
             let events = said.map(|frame| event_stream::event(None, &frame));
             return event_stream::respond(events, http.limits.keep_alive);
         }
@@ -146,14 +154,14 @@ async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
     if !accepts(&parts.headers, "text/event-stream") {
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, "accept `text/event-stream`"));
     }
-    if header(&parts.headers, SESSION_ID).is_none() && session_id(http, parts).is_none() {
+    if session_id(http, parts).is_none() {
         let why =
             "GET streams need a session: send `Mcp-Session-Id`, or use `subscriptions/listen`";
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, why);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
-    let live = find(http, parts).await?;
+    let live = find(http, None, parts).await?;
     let last = header(&parts.headers, LAST_EVENT_ID);
     resume::stream(http, live, last).await
 }
@@ -164,7 +172,7 @@ async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response>
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
-    let live = find(http, parts).await?;
+    let live = find(http, None, parts).await?;
     http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::accepted();
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -172,21 +180,28 @@ async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response>
 }
 
 /// The session a request names, if it is there and belongs to the caller.
-async fn find(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    check_version(&parts.headers).map_err(|error| status::refused(None, error))?;
-    let Some(id) = session_id(http, parts) else {
+async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<Live>, Response> {
+    if let Err(error) = check_version(&parts.headers) {
+        return Err(status::refused(id, error));
+    }
+    let Some(session) = session_id(http, parts) else {
         let why =
             "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision in `_meta`";
-        return Err(refusal(StatusCode::BAD_REQUEST, why));
+        return Err(status::refused(id, RpcError::invalid_request(why)));
     };
     let principal = Principal::of(&parts.extensions);
-    let found = http.sessions.find(id, &principal).await.map_err(|error| unavailable(&error))?;
-    found.ok_or_else(|| {
-        refusal(StatusCode::NOT_FOUND, "no such session: start over with `initialize`")
+    let found = http.sessions.find(session, &principal).await;
+    found.map_err(|error| unavailable(&error))?.ok_or_else(|| {
+        let error = RpcError::invalid_request("no such session: start over with `initialize`");
+        status::error(StatusCode::NOT_FOUND, id, error)
     })
 }
 
+/// The session a request names, on a server that has any.
 fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
+    if !http.runtime.settings.handshake {
+        return None;
+    }
     header(&parts.headers, SESSION_ID)
         .or_else(|| parts.headers.get(&http.session_header)?.to_str().ok())
 }

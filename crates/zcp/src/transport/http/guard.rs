@@ -66,8 +66,10 @@ fn without_port(host: &str) -> &str {
 fn forbidden(header: &str, seen: &str, list: &[String], flag: &str) -> Response {
     let seen: String = seen.chars().take(200).collect();
     let why = format!(
-        "{header} `{seen}` is not allowed here. Allowed: {}. To allow it: {flag} {seen}",
-        if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+        "{header} `{seen}` is not allowed here. Allowed: {}. To allow it: `{flag} {seen}`, or \
+         `Http::{}`",
+        if list.is_empty() { "none".to_owned() } else { list.join(", ") },
+        flag.trim_start_matches('-').replace('-', "_")
     );
     refusal(StatusCode::FORBIDDEN, &why)
 }

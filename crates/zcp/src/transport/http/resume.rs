@@ -18,65 +18,102 @@ use zcp_wire::{Frame, Frames, sse};
 const EVENTS: u64 = 0;
 
 /// A call's frames on their way to a connection. When the connection goes, the call stays.
-pub(super) struct Resumable {
+pub(super) struct Adopting {
     live: Arc<Live>,
     stream: u64,
     frames: Option<Frames>,
+}
+
+impl Adopting {
+    pub(super) fn new(live: Arc<Live>, frames: Frames) -> Self {
+        let stream = live.new_stream();
+        Self { live, stream, frames: Some(frames) }
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Frame> {
+        let frame = self.frames.as_mut()?.next().await;
+        if frame.is_none() {
+            self.frames = None;
+            self.live.detach(self.stream);
+        }
+        frame
+    }
+
+    /// Goes on without the connection.
+    fn let_go(&mut self) {
+        if let Some(frames) = self.frames.take() {
+            self.live.adopt(self.stream, frames);
+        }
+    }
+}
+
+impl Drop for Adopting {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// A call whose rest can be fetched on another connection.
+pub(super) struct Resumable {
+    call: Adopting,
     release: Option<Release>,
-    /// The client fetches the rest on another connection.
+    /// The client fetches the rest elsewhere.
     taken: CancellationToken,
 }
 
 impl Resumable {
     pub(super) fn new(live: Arc<Live>, frames: Frames, release: Option<Release>) -> Self {
-        let stream = live.new_stream();
-        let taken = live.attach(stream);
-        Self { live, stream, frames: Some(frames), release, taken }
+        let call = Adopting::new(live, frames);
+        let taken = call.live.attach(call.stream);
+        Self { call, release, taken }
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
     pub(super) async fn respond(mut self, keep_alive: Duration) -> Response {
         let first = match tokio::time::timeout(keep_alive, self.next()).await {
-            Ok(Next::Frame(Frame::Response(answer))) => return status::answered(answer),
+            Ok(Next::Frame(Frame::Response(answer))) => {
+                // Nothing follows a response, so there is nothing to go on with.
+                self.call.frames = None;
+                self.call.live.detach(self.call.stream);
+                return status::answered(answer);
+            }
             Ok(Next::End) => return status::accepted(),
             Ok(other) => Some(other),
             Err(_) => None,
         };
         let primed = match self.release.is_some() {
-            true => self.live.replay.prime(self.stream).await.ok(),
+            true => self.call.live.replay.prime(self.call.stream).await.ok(),
             false => None,
         };
         let primer = primed.map(|id| event_stream::message(Some(&id.to_string()), b""));
-        let rest = stream::unfold((self, first), |(mut call, first)| async move {
+        let rest = stream::unfold((self, first), async |(mut call, first)| {
             let next = match first {
                 Some(first) => first,
                 None => call.next().await,
             };
-            let event = match next {
-                Next::Frame(frame) => {
-                    let id = call.live.replay.append(call.stream, &frame).await.ok();
-                    event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame)
-                }
-                Next::Release(retry) => {
-                    // The call goes on without this connection.
-                    let frames = call.frames.take();
-                    frames.into_iter().for_each(|frames| call.live.adopt(call.stream, frames));
-                    let mut wait = vec![];
-                    sse::write_retry(&mut wait, retry);
-                    wait.push(b'\n');
-                    wait
-                }
-                Next::End => return None,
-            };
-            Some((event, (call, None)))
+            Some((call.event(next).await?, (call, None)))
         });
         event_stream::respond(stream::iter(primer).chain(rest), keep_alive)
     }
 
+    async fn event(&mut self, next: Next) -> Option<Vec<u8>> {
+        match next {
+            Next::Frame(frame) => {
+                let id = self.call.live.replay.append(self.call.stream, &frame).await.ok();
+                Some(event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame))
+            }
+            Next::Release(retry) => {
+                self.call.let_go();
+                let mut wait = vec![];
+                sse::write_retry(&mut wait, retry);
+                wait.push(b'\n');
+                Some(wait)
+            }
+            Next::End => None,
+        }
+    }
+
     async fn next(&mut self) -> Next {
-        let Some(frames) = &mut self.frames else {
-            return Next::End;
-        };
         let released = async {
             match &self.release {
                 Some(release) => release.wished().await,
@@ -85,20 +122,7 @@ impl Resumable {
         };
         tokio::select! {
             biased;
-            frame = frames.next() => match frame {
-                Some(frame) => {
-                    if let Frame::Response(_) = frame {
-                        self.frames = None;
-                        self.live.detach(self.stream);
-                    }
-                    Next::Frame(frame)
-                }
-                None => {
-                    self.frames = None;
-                    self.live.detach(self.stream);
-                    Next::End
-                }
-            },
+            frame = self.call.next() => frame.map_or(Next::End, Next::Frame),
             retry = released => Next::Release(retry),
             () = self.taken.cancelled() => Next::End,
         }
@@ -109,14 +133,6 @@ enum Next {
     Frame(Frame),
     Release(Duration),
     End,
-}
-
-impl Drop for Resumable {
-    fn drop(&mut self) {
-        if let Some(frames) = self.frames.take() {
-            self.live.adopt(self.stream, frames);
-        }
-    }
 }
 
 /// The answer to GET: a new stream of events, or one that goes on after the last event seen.

@@ -5,9 +5,10 @@ use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
     runtime::{Runtime, metrics::Counted},
+    seal::random,
     store::StoreResult,
 };
-use futures_util::StreamExt;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -18,10 +19,12 @@ use std::{
 };
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use zcp_wire::{Frame, Frames};
+use zcp_wire::Frames;
 
 /// How long a session that does nothing stays in memory; its record stays in the store.
 const AT_HAND: Duration = Duration::from_secs(5 * 60);
+/// How long a call goes on whose connection is gone.
+const ADOPTED: Duration = Duration::from_secs(60 * 60);
 /// How often the ones that do nothing are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 /// How often a used session's time in the store is renewed.
@@ -127,7 +130,8 @@ impl Sessions {
             mcp,
             session,
             tracker: self.tracker.clone(),
-            next_stream: AtomicU64::new(1),
+            // Other processes name streams of this session too.
+            next_stream: AtomicU64::new(u64::from(u32::from_le_bytes(random())) << 24 | 1),
             streams: Mutex::default(),
             used: Mutex::new(Used { last: now, renewed: now }),
             _counted: Counted::new(&self.runtime.metrics.sessions),
@@ -189,12 +193,15 @@ impl Live {
     pub(super) fn adopt(self: &Arc<Self>, stream: u64, mut frames: Frames) {
         let live = self.clone();
         self.tracker.spawn(async move {
-            while let Some(frame) = frames.next().await {
-                let last = matches!(frame, Frame::Response(_));
-                if live.replay.append(stream, &frame).await.is_err() || last {
-                    break;
+            let rest = async {
+                while let Some(frame) = frames.next().await {
+                    if live.replay.append(stream, &frame).await.is_err() {
+                        break;
+                    }
                 }
-            }
+            };
+            // Nobody may ever come back to answer what the call asks.
+            let _ = tokio::time::timeout(ADOPTED, rest).await;
             live.detach(stream);
         });
     }

@@ -4,11 +4,14 @@ use super::{Shared, event_stream, exchange, refusal, status};
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
-    transport::converse::{Conversation, OUTBOX},
+    transport::{
+        DRAIN,
+        converse::{Conversation, OUTBOX},
+    },
 };
 use ::http::StatusCode;
 use axum::{
-    extract::{Query, Request, State},
+    extract::{OriginalUri, Query, Request, State},
     response::Response,
 };
 use futures_util::{StreamExt, stream};
@@ -18,6 +21,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use zcp_wire::{Peer, sse};
 
 /// The conversations whose GET stream is open, by the name in their message address.
@@ -28,7 +32,6 @@ pub(super) struct Open {
 
 struct Opened {
     conversation: Conversation,
-    mcp: Mcp,
     principal: Principal,
 }
 
@@ -42,42 +45,65 @@ impl Open {
 struct Closing {
     http: Arc<Shared>,
     id: String,
+    _gone: DropGuard,
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
         let open = self.http.runtime.shelf::<Open>();
-        let opened = open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-        opened.iter().for_each(|opened| opened.mcp.cancel_all());
+        open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
 
 /// GET: the stream, which first says where messages go.
-pub(super) async fn open(State(http): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn open(
+    State(http): State<Arc<Shared>>,
+    OriginalUri(uri): OriginalUri,
+    request: Request,
+) -> Response {
     let (parts, _) = request.into_parts();
+    // Where these routes were mounted.
+    let base = uri.path().strip_suffix("/sse").unwrap_or_default();
     let id = crate::token();
     let principal = Principal::of(&parts.extensions);
-    let mcp =
-        Mcp::with(http.runtime.clone(), Some(Arc::new(Session::default())), http.closing.clone());
+    let mcp = Mcp::with(
+        http.runtime.clone(),
+        Some(Arc::new(Session::default())),
+        http.closing.child_token(),
+    );
     let (sender, receiver) = mpsc::channel(OUTBOX);
     let conversation = Conversation::new(mcp.clone(), parts.extensions, sender);
-    let opened = Opened { conversation, mcp: mcp.clone(), principal };
+    let opened = Opened { conversation, principal };
     let table = http.runtime.shelf::<Open>();
     table.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::new(opened));
 
     let mut first = vec![];
-    sse::write(&mut first, Some("endpoint"), None, format!("/messages?session={id}").as_bytes());
-    let closing = Closing { http: http.clone(), id };
+    let address = format!("{base}/messages?session={id}");
+    sse::write(&mut first, Some("endpoint"), None, address.as_bytes());
+    let gone = CancellationToken::new();
+    http.tracker.spawn(gone.clone().run_until_cancelled_owned(drain(http.clone(), id.clone())));
+    let closing = Closing { http: http.clone(), id, _gone: gone.drop_guard() };
     let answers = stream::unfold(receiver, |mut receiver| async move {
         let text = receiver.recv().await?;
         Some((event_stream::message(None, text.as_bytes()), receiver))
     });
     let told = mcp.events().map(|frame| event_stream::event(None, &frame));
-    let said = stream::select(answers.boxed(), told.boxed());
-    let said = said.take_until(http.closing.clone().cancelled_owned()).inspect(move |_| {
+    let told = told.take_until(http.closing.clone().cancelled_owned());
+    let said = stream::select(answers.boxed(), told.boxed()).inspect(move |_| {
         let _ = &closing;
     });
     event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
+}
+
+/// When the server goes, a conversation ends after its calls have; its stream ends with it.
+async fn drain(http: Arc<Shared>, id: String) {
+    http.closing.cancelled().await;
+    let open = http.runtime.shelf::<Open>();
+    if let Some(opened) = open.find(&id) {
+        opened.conversation.tracker.close();
+        let _ = tokio::time::timeout(DRAIN / 2, opened.conversation.tracker.wait()).await;
+    }
+    open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
 }
 
 #[derive(Deserialize)]
