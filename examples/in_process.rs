@@ -25,14 +25,9 @@ async fn ask(server: &impl Peer, method: &str, mut params: Value) -> Result<Valu
         method: method.into(),
         params: Some(params.to_string().into()),
     });
-    // Progress and logs come first, the response last.
-    let mut frames = server.send(request, Default::default());
-    while let Some(frame) = frames.next().await {
-        if let Frame::Response(response) = frame {
-            return Ok(serde_json::from_str(&response.result?)?);
-        }
-    }
-    Err("the call was cancelled".into())
+    let answer = server.send(request, Default::default()).response().await;
+    let answer = answer.ok_or("the call was cancelled")?;
+    Ok(serde_json::from_str(&answer.result?)?)
 }
 
 #[tokio::main]

@@ -67,7 +67,7 @@ async fn server_answers(server: &HttpServer) {
     assert_eq!(answer.expect("in time").status, 200);
 }
 
-/// 1.11: -32700 and -32600.
+/// -32700 and -32600.
 #[tokio::test]
 async fn what_is_no_message_is_refused_on_a_pipe() {
     let mut client = PipeClient::new(everything());
@@ -86,7 +86,7 @@ async fn what_is_no_message_is_refused_on_a_pipe() {
     still_answers(&mut client).await;
 }
 
-/// 2.6: rows 5 and 6, in every era.
+/// What is no JSON and what is no message, in every era.
 #[tokio::test]
 async fn what_is_no_message_is_a_bad_request_over_http() {
     let server = HttpServer::new(everything()).await;
@@ -103,7 +103,7 @@ async fn what_is_no_message_is_a_bad_request_over_http() {
     server_answers(&server).await;
 }
 
-/// 1.11: -32700 and -32600, in frames of both kinds.
+/// -32700 and -32600, in frames of both kinds.
 #[tokio::test]
 async fn what_is_no_message_is_refused_on_a_socket() {
     let server = HttpServer::new(everything()).await;
@@ -141,7 +141,7 @@ async fn heard(socket: &mut Plain) -> i64 {
     }
 }
 
-/// 1.2, 1.14: id type.
+/// Id type.
 #[tokio::test]
 async fn an_id_is_a_string_or_an_integer_and_comes_back_as_it_was() {
     let mut client = PipeClient::open(everything(), LAST).await;
@@ -162,7 +162,7 @@ async fn an_id_is_a_string_or_an_integer_and_comes_back_as_it_was() {
     still_answers(&mut client).await;
 }
 
-/// 1.1: request id uniqueness.
+/// Request id uniqueness.
 #[tokio::test]
 async fn an_id_in_use_is_refused_and_the_call_that_has_it_goes_on() {
     for version in [LAST, NEWEST] {
@@ -219,7 +219,7 @@ fn wrong_members() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// 1.11: -32602 and -32601.
+/// -32602 and -32601.
 #[tokio::test]
 async fn a_member_of_the_wrong_kind_is_an_error_of_that_request() {
     for version in HANDSHAKES.into_iter().chain([NEWEST]) {
@@ -252,7 +252,7 @@ async fn a_member_of_the_wrong_kind_is_an_error_of_that_request() {
     }
 }
 
-/// 1.1: opening.
+/// Opening.
 #[tokio::test]
 async fn a_handshake_of_the_wrong_kind_opens_nothing() {
     let server = HttpServer::new(everything()).await;
@@ -269,7 +269,7 @@ async fn a_handshake_of_the_wrong_kind_opens_nothing() {
     server_answers(&server).await;
 }
 
-/// 1.6: notifications are never answered.
+/// Notifications are never answered.
 #[tokio::test]
 async fn stray_notifications_and_responses_are_passed_over() {
     let mut client = PipeClient::open(everything(), LAST).await;
@@ -287,7 +287,7 @@ async fn stray_notifications_and_responses_are_passed_over() {
     still_answers(&mut client).await;
 }
 
-/// 2.6: row 3, depth.
+/// Depth is bounded.
 #[tokio::test]
 async fn a_hundred_thousand_brackets_overflow_nothing() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -310,7 +310,7 @@ async fn a_hundred_thousand_brackets_overflow_nothing() {
     server_answers(&server).await;
 }
 
-/// 2.6: row 3, on a pipe.
+/// Lines are bounded.
 #[tokio::test]
 async fn a_line_that_is_too_long_is_dropped_and_the_next_is_read() {
     let _alone = LARGE.lock().await;
@@ -321,7 +321,7 @@ async fn a_line_that_is_too_long_is_dropped_and_the_next_is_read() {
     still_answers(&mut client).await;
 }
 
-/// 2.6: row 3, over HTTP.
+/// Bodies and headers are bounded.
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let runtime = everything().build().unwrap();
@@ -337,7 +337,7 @@ async fn a_body_that_is_too_large_is_refused() {
     server_answers(&server).await;
 }
 
-/// 2.6: rows 2 and 4; 1.4: GET without a stream.
+/// Methods and types that are not served.
 #[tokio::test]
 async fn a_request_of_the_wrong_type_or_method_is_refused() {
     let server = HttpServer::new(everything()).await;
@@ -383,7 +383,7 @@ async fn all_of(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// 2.6: row 3, time.
+/// Time is bounded.
 #[tokio::test]
 async fn a_body_that_does_not_come_is_a_timeout() {
     let (server, mut stream) = impatient().await;
@@ -396,7 +396,7 @@ async fn a_body_that_does_not_come_is_a_timeout() {
     server_answers(&server).await;
 }
 
-/// 2.6: row 3, time.
+/// Time is bounded.
 #[tokio::test]
 async fn a_connection_that_says_nothing_whole_is_let_go() {
     let (server, mut half) = impatient().await;
@@ -425,7 +425,7 @@ async fn flood(ctx: Ctx) -> &'static str {
     "done"
 }
 
-/// 2.7: long streams.
+/// Long streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_holds_up_nobody_and_fills_no_memory() {
     let _alone = LARGE.lock().await;

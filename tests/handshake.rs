@@ -88,7 +88,7 @@ fn is_in(version: &str, range: &str) -> bool {
     range.is_some_and(|(first, last)| (first..=last).contains(&version))
 }
 
-/// 5.6: 2024-11-05 entirely, and what each later revision added.
+/// 2024-11-05 entirely, and what each later revision added.
 #[tokio::test]
 async fn a_revision_is_told_what_it_knows_and_nothing_else() {
     let mut wrong = vec![];
@@ -115,7 +115,7 @@ async fn a_revision_is_told_what_it_knows_and_nothing_else() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// 5.6: 2024-11-05 entirely (audio and links in other words).
+/// 2024-11-05 entirely (audio and links in other words).
 #[tokio::test]
 async fn content_a_revision_lacks_is_said_in_kinds_it_has() {
     for version in revisions() {
@@ -145,7 +145,7 @@ async fn content_a_revision_lacks_is_said_in_kinds_it_has() {
     }
 }
 
-/// 5.6: 2024-11-05 entirely (progress without words, no elicitation).
+/// 2024-11-05 entirely (progress without words, no elicitation).
 #[tokio::test]
 async fn what_a_call_says_on_the_way_fits_its_revision() {
     for version in HANDSHAKES {
@@ -175,7 +175,7 @@ async fn what_a_call_says_on_the_way_fits_its_revision() {
     }
 }
 
-/// 5.6: version counter-offer.
+/// Version counter-offer.
 #[tokio::test]
 async fn an_unknown_offer_is_answered_with_the_newest_handshake() {
     let server = HttpServer::new(everything()).await;
@@ -192,7 +192,7 @@ async fn an_unknown_offer_is_answered_with_the_newest_handshake() {
     }
 }
 
-/// 5.6: missing-header default (the session tells what was agreed).
+/// Missing-header default (the session tells what was agreed).
 #[tokio::test]
 async fn a_missing_version_header_is_taken_from_the_session() {
     let server = HttpServer::new(everything()).await;
@@ -207,7 +207,7 @@ async fn a_missing_version_header_is_taken_from_the_session() {
     }
 }
 
-/// 1.4: unsupported version header.
+/// Unsupported version header.
 #[tokio::test]
 async fn an_unsupported_version_header_is_a_bad_request() {
     let server = HttpServer::new(everything()).await;
@@ -226,7 +226,7 @@ async fn an_unsupported_version_header_is_a_bad_request() {
     assert_eq!(code(&answer.json().await), INVALID_PARAMS);
 }
 
-/// 1.6: methods per revision.
+/// Methods per revision.
 #[tokio::test]
 async fn a_method_of_another_revision_is_not_found() {
     let uri = json!({ "uri": "test://watched-resource" });
@@ -271,7 +271,7 @@ async fn a_method_of_another_revision_is_not_found() {
     }
 }
 
-/// 1.1: traffic before the handshake.
+/// Traffic before the handshake.
 #[tokio::test]
 async fn only_ping_is_answered_before_the_handshake() {
     let server = HttpServer::new(everything()).await;
@@ -290,7 +290,7 @@ async fn only_ping_is_answered_before_the_handshake() {
     assert_eq!(client.ask(ping(4)).await["result"], json!({}));
 }
 
-/// 5.6: 2025-03-26 batches, on a pipe.
+/// 2025-03-26 batches, on a pipe.
 #[tokio::test]
 async fn a_batch_is_answered_by_one_array() {
     let mut client = PipeClient::open(everything(), "2025-03-26").await;
@@ -320,7 +320,7 @@ async fn a_batch_is_answered_by_one_array() {
     assert_eq!(client.ask(ping(9)).await["result"], json!({}));
 }
 
-/// 5.6: 2025-03-26 batches, over HTTP.
+/// 2025-03-26 batches, over HTTP.
 #[tokio::test]
 async fn a_posted_batch_is_answered_by_an_array_or_a_stream() {
     let server = HttpServer::new(everything()).await;
@@ -354,7 +354,7 @@ async fn a_posted_batch_is_answered_by_an_array_or_a_stream() {
     assert_eq!(session.ask(&ping(4)).await["result"], json!({}));
 }
 
-/// 1.2: batches in 2025-03-26 only.
+/// Batches in 2025-03-26 only.
 #[tokio::test]
 async fn a_batch_is_refused_in_every_other_revision() {
     let server = HttpServer::new(everything()).await;
@@ -385,7 +385,7 @@ async fn tell(ctx: Ctx) -> Result<String> {
     Ok(json!({ "client": ctx.client().0, "answer": answer.extra }).to_string())
 }
 
-/// 1.13: unknown members are kept.
+/// Unknown members are kept.
 #[tokio::test]
 async fn members_nobody_knows_reach_the_handler() {
     let mut capabilities = all_capabilities();
@@ -412,7 +412,7 @@ async fn members_nobody_knows_reach_the_handler() {
     }
 }
 
-/// 1.8, 1.11: error codes per revision.
+/// Error codes per revision.
 #[tokio::test]
 async fn errors_have_the_code_of_their_revision() {
     let nowhere = json!({ "uri": "test://nowhere", "name": "nowhere", "cursor": "nowhere" });

@@ -3,7 +3,12 @@
 use futures_util::StreamExt;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -477,13 +482,34 @@ async fn a_tool_with_a_header_that_cannot_be_is_found_at_start() {
     }
 }
 
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic while held").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A secret in a header is a warning to the one who wrote it, not the end of the server. SV41
 #[tokio::test]
 async fn a_secret_may_be_mirrored_against_advice() {
     let secret = json!({ "type": "string", "x-mcp-header": "Password" });
     let schema = json!({ "properties": { "password": secret } });
-    let tool = Tool::new("pick", async || "done").input_schema(schema);
-    let mut client = PipeClient::new(Server::new("test").tool(tool));
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let server = tracing::subscriber::with_default(subscriber, || {
+        Server::new("test").tool(Tool::new("pick", async || "done").input_schema(schema))
+    });
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("WARN") && log.contains("`password`"), "{log:?}");
+    let mut client = PipeClient::new(server);
     let tools = client.ask(list()).await;
     assert_eq!(tools["result"]["tools"][0]["name"], "pick");
 }

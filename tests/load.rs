@@ -121,31 +121,31 @@ async fn under_load(wire: Wire, version: &'static str) {
     stage.close().await;
 }
 
-/// 5.6: one-stream-only delivery, under load.
+/// Every message reaches its one client, under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_on_pipes_are_each_answered_right() {
     under_load(Wire::Pipe, HANDSHAKES[3]).await;
 }
 
-/// 5.6: one-stream-only delivery, under load.
+/// Every message reaches its one client, under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_stateless_calls_over_http_are_each_answered_right() {
     under_load(Wire::Http, NEWEST).await;
 }
 
-/// 5.6: one-stream-only delivery, under load.
+/// Every message reaches its one client, under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_in_http_sessions_are_each_answered_right() {
     under_load(Wire::Http, HANDSHAKES[3]).await;
 }
 
-/// 5.6: one-stream-only delivery, under load.
+/// Every message reaches its one client, under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_on_sockets_are_each_answered_right() {
     under_load(Wire::Socket, HANDSHAKES[3]).await;
 }
 
-/// 5.6: one-stream-only delivery, under load.
+/// Every message reaches its one client, under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_on_a_unix_socket_are_each_answered_right() {
     under_load(Wire::Unix, HANDSHAKES[3]).await;

@@ -25,7 +25,7 @@ fn ping(id: u64) -> Value {
     request(id, "ping", json!({}))
 }
 
-/// 1.15: session id.
+/// Session id.
 #[tokio::test]
 async fn the_answer_to_a_handshake_names_the_session() {
     let server = HttpServer::new(everything()).await;
@@ -48,7 +48,7 @@ async fn the_answer_to_a_handshake_names_the_session() {
     assert_eq!(server.post(&ping(1)).header("x-app", id).send().await.status, 200);
 }
 
-/// 1.4: missing, unknown and ended sessions.
+/// Missing, unknown and ended sessions.
 #[tokio::test]
 async fn a_session_that_is_not_there_is_refused() {
     let server = HttpServer::new(everything()).await;
@@ -63,7 +63,7 @@ async fn a_session_that_is_not_there_is_refused() {
     assert_eq!(other.ask(&ping(1)).await["result"], json!({}));
 }
 
-/// 5.6: session 404 on another node.
+/// Session 404 on another node.
 #[tokio::test]
 async fn servers_that_share_a_store_share_sessions() {
     let (a, b) = pair().await;
@@ -92,7 +92,7 @@ async fn what_a_session_asks_of_one_server_the_other_knows() {
     assert_eq!(told["method"], "notifications/resources/updated");
 }
 
-/// 1.15: the reply to a question is a POST, possibly on another node.
+/// The reply to a question is a POST, possibly on another node.
 #[tokio::test]
 async fn an_answer_given_to_one_server_reaches_the_call_on_the_other() {
     let (a, b) = pair().await;
@@ -105,7 +105,7 @@ async fn an_answer_given_to_one_server_reaches_the_call_on_the_other() {
     assert!(text(&answer["result"]).contains("file:///r"), "{answer}");
 }
 
-/// 5.6: session 404 after expiry.
+/// Session 404 after expiry.
 #[tokio::test]
 async fn a_session_nobody_used_for_a_day_is_gone() {
     let (a, b) = pair().await;
@@ -118,7 +118,7 @@ async fn a_session_nobody_used_for_a_day_is_gone() {
     }
 }
 
-/// 5.6: session bound to principal.
+/// Session bound to principal.
 #[tokio::test]
 async fn a_session_belongs_to_whoever_opened_it() {
     let runtime = everything().build().unwrap();
@@ -136,7 +136,7 @@ async fn a_session_belongs_to_whoever_opened_it() {
     assert_eq!(ping().header("x-user", "ann").send().await.status, 200);
 }
 
-/// 5.6: GET stream delivery of list_changed.
+/// GET stream delivery of list_changed.
 #[tokio::test]
 async fn the_get_stream_tells_what_changes_and_nothing_of_calls() {
     let server = HttpServer::new(everything()).await;
@@ -157,7 +157,7 @@ async fn the_get_stream_tells_what_changes_and_nothing_of_calls() {
     }
 }
 
-/// 5.6: one-stream-only delivery.
+/// One-stream-only delivery.
 #[tokio::test]
 async fn a_second_get_takes_over_from_the_first() {
     let server = HttpServer::new(everything()).await;
@@ -173,7 +173,7 @@ async fn a_second_get_takes_over_from_the_first() {
     }
 }
 
-/// 5.6: `retry` and the priming event, by server-side disconnect.
+/// `retry` and the priming event, by server-side disconnect.
 #[tokio::test]
 async fn a_client_that_was_let_go_comes_back_for_the_rest() {
     let server = HttpServer::new(everything()).await;
@@ -196,7 +196,7 @@ async fn a_client_that_was_let_go_comes_back_for_the_rest() {
     assert_ne!(answer.event().await.unwrap().data, "");
 }
 
-/// 5.6: Last-Event-ID replay; 1.3: disconnect is not cancel.
+/// Last-Event-ID replay; disconnect is not cancel.
 #[tokio::test]
 async fn a_call_goes_on_without_its_connection_and_is_fetched_later() {
     let server = HttpServer::new(everything()).await;
@@ -216,7 +216,7 @@ async fn a_call_goes_on_without_its_connection_and_is_fetched_later() {
     assert_eq!(stopped(&server).await, Vec::<String>::new());
 }
 
-/// 5.6: replay without cross-stream leakage.
+/// Replay without cross-stream leakage.
 #[tokio::test]
 async fn a_resumed_stream_says_nothing_of_another() {
     let server = HttpServer::new(everything()).await;
@@ -234,7 +234,7 @@ async fn a_resumed_stream_says_nothing_of_another() {
     assert_eq!(answer.messages().await.last().unwrap()["id"], 1);
 }
 
-/// 5.6: replay without cross-stream leakage, on several nodes.
+/// Replay without cross-stream leakage, on several nodes.
 #[tokio::test]
 async fn a_resumed_stream_says_nothing_of_one_on_another_server() {
     let (a, b) = pair().await;
@@ -243,7 +243,7 @@ async fn a_resumed_stream_says_nothing_of_one_on_another_server() {
     assert_eq!(said.last().unwrap()["id"], 1);
 }
 
-/// 5.6: Last-Event-ID replay of what changed.
+/// Last-Event-ID replay of what changed.
 #[tokio::test]
 async fn changes_missed_by_a_get_stream_are_told_when_it_is_resumed() {
     let server = HttpServer::new(everything()).await;
@@ -259,7 +259,7 @@ async fn changes_missed_by_a_get_stream_are_told_when_it_is_resumed() {
     stream.silent(Duration::from_millis(50)).await;
 }
 
-/// 1.3: what stops a call, and what does not.
+/// What stops a call, and what does not.
 #[tokio::test]
 async fn a_call_is_stopped_by_its_cancellation_or_its_session_s_end() {
     let server = HttpServer::new(everything()).await;
@@ -280,7 +280,7 @@ async fn a_call_is_stopped_by_its_cancellation_or_its_session_s_end() {
     assert!(said.iter().all(|said| said.get("result").is_none()));
 }
 
-/// 1.3: disconnect means cancel in the stateless era.
+/// Disconnect means cancel in the stateless era.
 #[tokio::test]
 async fn a_lost_connection_stops_a_stateless_call() {
     let server = HttpServer::new(everything()).await;
@@ -290,7 +290,7 @@ async fn a_lost_connection_stops_a_stateless_call() {
     wait_until_stopped(&server, "modern").await;
 }
 
-/// 1.3: disconnect is not cancel, for 2025-03-26 batches.
+/// Disconnect is not cancel, for 2025-03-26 batches.
 #[tokio::test]
 async fn a_lost_connection_does_not_stop_a_batch() {
     let server = HttpServer::new(everything()).await;
@@ -303,7 +303,7 @@ async fn a_lost_connection_does_not_stop_a_batch() {
     assert_eq!(stopped(&server).await, Vec::<String>::new());
 }
 
-/// 5.6: HTTP+SSE of 2024-11-05.
+/// HTTP+SSE of 2024-11-05.
 #[tokio::test]
 async fn the_oldest_http_answers_on_its_one_stream() {
     let server = HttpServer::new(everything()).await;
@@ -331,7 +331,7 @@ async fn the_oldest_http_answers_on_its_one_stream() {
     assert_eq!(quiet.ask(&ping(4)).await["result"], json!({}));
 }
 
-/// 1.3: custom transport, both ways at once.
+/// Custom transport, both ways at once.
 #[tokio::test]
 async fn a_socket_says_things_as_they_happen() {
     let server = HttpServer::new(everything()).await;
@@ -399,7 +399,7 @@ async fn a_conversation_taken_over_is_not_forgotten_later() {
     assert_eq!(third.ask(ping(3)).await["result"], json!({}));
 }
 
-/// 1.1: shutdown, over HTTP and pipes.
+/// Shutdown, over HTTP and pipes.
 #[tokio::test]
 async fn a_server_that_stops_finishes_its_calls() {
     let server = HttpServer::new(everything()).await;
@@ -421,7 +421,7 @@ async fn a_server_that_stops_finishes_its_calls() {
     assert_eq!(client.next_or_end().await, None);
 }
 
-/// 1.1: shutdown, over WebSocket.
+/// Shutdown, over WebSocket.
 #[tokio::test]
 async fn a_server_that_stops_finishes_the_calls_of_its_sockets() {
     let server = HttpServer::new(everything()).await;
@@ -437,7 +437,7 @@ async fn a_server_that_stops_finishes_the_calls_of_its_sockets() {
     server.close().await;
 }
 
-/// 1.1: shutdown, over HTTP+SSE.
+/// Shutdown, over HTTP+SSE.
 #[tokio::test]
 async fn a_server_that_stops_finishes_the_calls_of_its_old_streams() {
     let server = HttpServer::new(everything()).await;

@@ -163,6 +163,15 @@ fn check(all: &Transcript, version: &str) {
     assert_eq!(count(all, "roots", "roots/list"), live);
 }
 
+/// What was said, without the ids the server gives its own questions: each wire has its own.
+fn nameless(said: &[Value]) -> Vec<Value> {
+    let mut said = said.to_vec();
+    for message in said.iter_mut().filter(|message| message.get("method").is_some()) {
+        message.as_object_mut().into_iter().for_each(|message| drop(message.remove("id")));
+    }
+    said
+}
+
 async fn same_on_every_wire(version: &'static str) {
     let pipe = on(Wire::Pipe, version, Answers::Json).await;
     check(&pipe, version);
@@ -182,36 +191,36 @@ async fn same_on_every_wire(version: &'static str) {
     ] {
         assert_eq!(said.len(), pipe.len(), "{version} {wire}");
         for ((name, said), (_, expected)) in said.iter().zip(&pipe) {
-            assert_eq!(said, expected, "{version} {wire} {name}");
+            assert_eq!(nameless(said), nameless(expected), "{version} {wire} {name}");
         }
     }
 }
 
-/// 5.6: 2024-11-05 entirely.
+/// 2024-11-05 entirely.
 #[tokio::test]
 async fn every_wire_says_the_same_in_2024_11_05() {
     same_on_every_wire(HANDSHAKES[0]).await;
 }
 
-/// 1.3: transports of 2025-03-26.
+/// Transports of 2025-03-26.
 #[tokio::test]
 async fn every_wire_says_the_same_in_2025_03_26() {
     same_on_every_wire(HANDSHAKES[1]).await;
 }
 
-/// 1.3: transports of 2025-06-18.
+/// Transports of 2025-06-18.
 #[tokio::test]
 async fn every_wire_says_the_same_in_2025_06_18() {
     same_on_every_wire(HANDSHAKES[2]).await;
 }
 
-/// 1.3: transports of 2025-11-25.
+/// Transports of 2025-11-25.
 #[tokio::test]
 async fn every_wire_says_the_same_in_2025_11_25() {
     same_on_every_wire(HANDSHAKES[3]).await;
 }
 
-/// 1.3: transports of 2026-07-28.
+/// Transports of 2026-07-28.
 #[tokio::test]
 async fn every_wire_says_the_same_in_2026_07_28() {
     same_on_every_wire(NEWEST).await;

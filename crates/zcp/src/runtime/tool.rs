@@ -176,7 +176,7 @@ impl Tool {
         if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
             mistakes.push("a name has 1 to 128 letters, digits, `_`, `-` or `.`".to_owned());
         }
-        if info.input_schema.get("type").is_none_or(|kind| kind != "object") {
+        if info.input_schema.is_object() && info.input_schema["type"] != "object" {
             mistakes.push("the input schema's `type` must be `object`".to_owned());
         }
         let mut compile = |side: &str, schema: &Value| match Schema::compile(schema) {
