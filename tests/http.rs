@@ -488,7 +488,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic while held").write(bytes)
+        io::Write::write(&mut *self.0.lock().expect("no panic while held"), bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
