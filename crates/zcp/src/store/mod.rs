@@ -10,8 +10,8 @@ use futures_util::{future::BoxFuture, stream::BoxStream};
 
 pub use memory::Memory;
 
-/// Six verbs. Sessions, tasks, replay and tokens are each one file above this, with a key prefix
-/// of their own.
+/// Six verbs. What is kept (sessions, replay, changes, used nonces) is one file each above this,
+/// with a key prefix of its own. These comments are the contract; [`Memory`] is the model.
 pub trait Store: Send + Sync + 'static {
     /// The value of a key, if it has one that has not expired.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<Option<Entry>>>;
@@ -30,7 +30,7 @@ pub trait Store: Send + Sync + 'static {
     fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<()>>;
 
     /// Adds to the end of a log, keeping its last `keep`, and gives the position of what was added.
-    /// Positions start at 1 and only grow. The whole log expires `ttl` after its last append;
+    /// Positions are above 0 and only grow, even over a removal of the log. The whole log expires `ttl` after its last append;
     /// without one it stays until it is removed.
     fn append<'a>(
         &'a self,

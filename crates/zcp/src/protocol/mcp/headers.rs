@@ -2,7 +2,7 @@
 
 use crate::runtime::Runtime;
 use http::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;
 use zcp_wire::{
     RpcError,
@@ -11,8 +11,17 @@ use zcp_wire::{
 };
 
 /// Which member of the parameters a method's `Mcp-Name` repeats.
-const NAMED_BY: &[(&str, &str)] =
-    &[("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")];
+const NAMED_BY: &[Named] = &[
+    Named { method: "tools/call", member: "name", of: |params| params.name },
+    Named { method: "prompts/get", member: "name", of: |params| params.name },
+    Named { method: "resources/read", member: "uri", of: |params| params.uri },
+];
+
+struct Named {
+    method: &'static str,
+    member: &'static str,
+    of: for<'a> fn(&Params<'a>) -> Option<&'a RawValue>,
+}
 
 pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<(), RpcError> {
     match plain(headers, PROTOCOL_VERSION) {
@@ -34,11 +43,8 @@ pub(super) fn check_names(
     if header != method {
         return Err(differs("Mcp-Method", &header, method));
     }
-    let Some((_, member)) = NAMED_BY.iter().find(|(named, _)| *named == method) else {
-        return Ok(());
-    };
-    let raw = if *member == "uri" { params.uri } else { params.name };
-    let named = text(member, raw)?;
+    let Some(row) = NAMED_BY.iter().find(|row| row.method == method) else { return Ok(()) };
+    let named = text(row.member, (row.of)(params))?;
     let header = value(headers, NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
     if header != named {
         return Err(differs("Mcp-Name", &header, &named));

@@ -135,7 +135,7 @@ impl Mcp {
                 Ok(Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) })))
             }
             Step::Call(op, retry) => self.run(id, revision, caller, op, retry, extensions),
-            Step::Listen(filter) => self.listen(id, filter),
+            Step::Listen(filter) => self.listen(id, revision, filter),
             Step::Remember(change) => Ok(self.remember(id, revision, change)),
         }
     }
@@ -173,12 +173,12 @@ impl Mcp {
     }
 
     /// Tells of changes until the client or the server has enough.
-    fn listen(&self, id: Id, filter: Filter) -> Result<Frames, (Id, RpcError)> {
+    fn listen(&self, id: Id, revision: Revision, filter: Filter) -> Result<Frames, (Id, RpcError)> {
         let cancel = CancellationToken::new();
         let registered = self.register(&id, &cancel)?;
         let mut end = Reply::new(Body::Empty {});
         end.meta.subscription_id = Some(id.clone());
-        let end = self.response(id.clone(), Revision::LATEST, end);
+        let end = self.response(id.clone(), revision, end);
         let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
         Ok(match registered {
             None => Frames::stream(frames),
