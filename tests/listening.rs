@@ -46,8 +46,9 @@ fn changing() -> Server {
     let changing = Changing::default();
     changing.change(0);
     let watched = Resource::new("test://a", async || "done").watched();
+    let folder = Resource::new("test://c/", async || "done").watched();
     let server = Server::new("test").provide(changing.live.clone());
-    server.state(changing).tool(change).resource(watched)
+    server.state(changing).tool(change).resource(watched).resource(folder)
 }
 
 fn changed(what: &str) -> Value {

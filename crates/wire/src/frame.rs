@@ -208,8 +208,9 @@ impl Frame {
         }
         let result = match (envelope.result, envelope.error) {
             (Some(result), None) => Ok(text.slice_ref(result.get())),
+            // Whoever waits for this answer is told; the peer's id must not be answered.
             (None, Some(error)) => Err(serde_json::from_str(error.get())
-                .map_err(|_| refuse("`error` must have a code and a message"))?),
+                .unwrap_or_else(|_| RpcError::internal("an error without code and message"))),
             _ => return Err(refuse("neither a request, a notification nor a response")),
         };
         Ok(Self::Response(Response { id, result }))
@@ -241,7 +242,14 @@ impl Frame {
 
     /// The frame as JSON text.
     pub fn to_text(&self) -> ByteString {
-        let mut out = Vec::with_capacity(256);
+        let payload = match self {
+            Self::Request(Request { params, .. })
+            | Self::Notification(Notification { params, .. }) => {
+                params.as_ref().map_or(0, |params| params.len())
+            }
+            Self::Response(Response { result, .. }) => result.as_ref().map_or(0, |it| it.len()),
+        };
+        let mut out = Vec::with_capacity(payload + 160);
         self.write(&mut out);
         ByteString::try_from(out).expect("made of strings")
     }

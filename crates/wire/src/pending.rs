@@ -5,7 +5,7 @@ use bytestring::ByteString;
 use futures_channel::oneshot;
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// What a response carries: JSON text of the result, or why there is none.
@@ -16,7 +16,15 @@ pub type Reply = Result<ByteString, RpcError>;
 pub struct Pending {
     prefix: Option<String>,
     // A std mutex: never held across an await.
-    waiting: Mutex<(i64, HashMap<Id, oneshot::Sender<Reply>>)>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    opened: i64,
+    by_id: HashMap<Id, oneshot::Sender<Reply>>,
+    /// Nobody is there to answer any more.
+    abandoned: bool,
 }
 
 impl Pending {
@@ -28,29 +36,37 @@ impl Pending {
     /// Opens a request: its id, and where its answer will come.
     pub fn open(&self) -> (Id, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.0 += 1;
+        let mut waiting = self.lock();
+        waiting.opened += 1;
         let id = match &self.prefix {
-            None => Id::number(waiting.0),
-            Some(prefix) => Id::text(&format!("{prefix}-{}", waiting.0)),
+            None => Id::number(waiting.opened),
+            Some(prefix) => Id::text(&format!("{prefix}-{}", waiting.opened)),
         };
-        waiting.1.insert(id.clone(), sender);
+        if !waiting.abandoned {
+            waiting.by_id.insert(id.clone(), sender);
+        }
         // Whoever stopped waiting is swept here, so that the table cannot grow for ever.
-        if waiting.1.len() > 1024 {
-            waiting.1.retain(|_, sender| !sender.is_canceled());
+        if waiting.by_id.len() > 1024 {
+            waiting.by_id.retain(|_, sender| !sender.is_canceled());
         }
         (id, receiver)
     }
 
-    /// Gives up on every open request: nobody is there to answer any more.
+    /// Gives up on every request, open and to come: nobody is there to answer any more.
     pub fn abandon(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.clear();
+        let mut waiting = self.lock();
+        waiting.abandoned = true;
+        waiting.by_id.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a response to whoever waits for it, or gives it back when nobody does.
     pub fn close(&self, response: Response) -> Option<Response> {
         let id = response.id.as_ref()?;
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(id);
+        let waiting = self.lock().by_id.remove(id);
         let Some(sender) = waiting else { return Some(response) };
         // Whoever waited may have stopped meanwhile, and then nobody misses the answer.
         let _ = sender.send(response.result);

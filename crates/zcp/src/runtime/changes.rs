@@ -80,11 +80,15 @@ impl Tail {
             }
             match self.store.after(LOG, self.position).await {
                 Ok(entries) if entries.is_empty() => self.grown.next().await?,
-                Ok(entries) => {
-                    self.read.extend(entries.into_iter().filter_map(|(position, entry)| {
-                        Some((position, serde_json::from_slice(&entry).ok()?))
-                    }))
+                // To a store, position 0 is all it holds; what it held before may be gone.
+                Ok(entries) if self.position == 0 && entries[0].0 > 1 => {
+                    let (position, _) = entries[entries.len() - 1];
+                    self.read.push_back((position, Change::Anything));
                 }
+                Ok(entries) => self.read.extend(entries.into_iter().map(|(position, entry)| {
+                    // A newer process may know changes that this one does not.
+                    (position, serde_json::from_slice(&entry).unwrap_or(Change::Anything))
+                })),
                 Err(StoreError::Gone) => {
                     let held = self.store.after(LOG, 0).await.unwrap_or_default();
                     self.position = held.last().map_or(self.position, |(position, _)| *position);

@@ -114,9 +114,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 self,
                 mut map: A,
             ) -> Result<Self::Value, A::Error> {
-                let mut fields = vec![];
-                while let Some(entry) = map.next_entry()? {
-                    fields.push(entry);
+                let mut fields: Vec<(Cow<'de, str>, &RawValue)> = vec![];
+                while let Some((name, value)) = map.next_entry::<Cow<'de, str>, _>()? {
+                    // Two values under one name would be checked by one and used by the other.
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        let why = format!("`{name}` is given twice");
+                        return Err(serde::de::Error::custom(why));
+                    }
+                    fields.push((name, value));
                 }
                 Ok(Fields(fields))
             }

@@ -81,6 +81,8 @@ pub struct Shared {
     /// What a protocol keeps for all of its conversations, one of a type.
     shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     _watching: Option<DropGuard>,
+    /// A provider may own what its catalog comes from.
+    _providers: Vec<Box<dyn Provider>>,
 }
 
 /// What can be set about every call.
@@ -159,6 +161,7 @@ impl Runtime {
             layered,
             shelf: Mutex::default(),
             _watching: watching,
+            _providers: parts.providers,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -210,33 +213,20 @@ impl std::ops::Deref for Runtime {
 /// The own catalog and those of the providers as one, followed for as long as the guard lives.
 fn watch_catalogs(
     own: Catalog,
-    mut providers: Vec<watch::Receiver<Arc<Catalog>>>,
+    providers: Vec<watch::Receiver<Arc<Catalog>>>,
     changes: Changes,
     state: Arc<Extensions>,
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
-    let merged = move |providers: &mut [watch::Receiver<Arc<Catalog>>]| {
-        let mut all = own.clone();
-        providers.iter_mut().for_each(|provider| all.merge(&provider.borrow_and_update()));
-        Arc::new(all)
-    };
-    let (sender, receiver) = watch::channel(merged(&mut providers));
-    if providers.is_empty() {
+    let mut merging = Merging { own, open: providers, gone: vec![] };
+    let (sender, receiver) = watch::channel(merging.merged());
+    if merging.open.is_empty() {
         return (receiver, None);
     }
     let stop = CancellationToken::new();
     let guard = stop.clone().drop_guard();
     TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
-        loop {
-            let changed = providers.iter_mut().map(|provider| Box::pin(provider.changed()));
-            if futures_util::future::select_all(changed).await.0.is_err() {
-                // A provider that is gone leaves its last catalog behind.
-                providers.retain(|provider| provider.has_changed().is_ok());
-                if providers.is_empty() {
-                    return;
-                }
-                continue;
-            }
-            let (before, after) = (sender.borrow().clone(), merged(&mut providers));
+        while merging.changed().await {
+            let (before, after) = (sender.borrow().clone(), merging.merged());
             for mistake in after.mistakes(&state) {
                 tracing::error!("left out, or will fail: {mistake}");
             }
@@ -249,6 +239,36 @@ fn watch_catalogs(
         }
     }));
     (receiver, Some(guard))
+}
+
+/// The catalogs that make up the whole.
+struct Merging {
+    own: Catalog,
+    open: Vec<watch::Receiver<Arc<Catalog>>>,
+    /// Providers that are gone leave their last catalogs behind.
+    gone: Vec<watch::Receiver<Arc<Catalog>>>,
+}
+
+impl Merging {
+    fn merged(&mut self) -> Arc<Catalog> {
+        let mut all = self.own.clone();
+        let providers = self.gone.iter_mut().chain(&mut self.open);
+        providers.for_each(|provider| all.merge(&provider.borrow_and_update()));
+        Arc::new(all)
+    }
+
+    /// Waits for a change; false when there can be none any more.
+    async fn changed(&mut self) -> bool {
+        while !self.open.is_empty() {
+            let changed = self.open.iter_mut().map(|provider| Box::pin(provider.changed()));
+            let (result, index, _) = futures_util::future::select_all(changed).await;
+            if result.is_ok() {
+                return true;
+            }
+            self.gone.push(self.open.remove(index));
+        }
+        false
+    }
 }
 
 fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {

@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Callers remembered at most; the longest quiet are forgotten first, to their advantage.
+/// Callers remembered before those whose buckets are full again are forgotten.
 const CALLERS: usize = 10_000;
 
 /// A layer that lets each caller make so many calls a second, and a burst more.
@@ -67,7 +67,8 @@ impl RateLimit {
         if enough {
             return Ok(());
         }
-        Err(Duration::from_secs_f64((1.0 - tokens) / self.rate))
+        let wait = Duration::try_from_secs_f64((1.0 - tokens) / self.rate);
+        Err(wait.unwrap_or(Duration::MAX))
     }
 }
 

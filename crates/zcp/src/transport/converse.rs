@@ -6,12 +6,17 @@ use bytestring::ByteString;
 use futures_util::{FutureExt, StreamExt, stream::SelectAll};
 use http::Extensions;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{
+    OwnedSemaphorePermit, Semaphore,
+    mpsc::{self, error::TrySendError},
+};
 use tokio_util::task::TaskTracker;
-use zcp_wire::{Frame, Frames, Id, Malformed, Message, Peer, Response, RpcError};
+use zcp_wire::{Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError};
 
 /// Calls one conversation may have under way.
 const CALLS: usize = 1024;
+/// Messages one batch may have.
+pub(crate) const BATCH: usize = 100;
 /// Messages that may wait to be written before the reader stops reading.
 pub(crate) const OUTBOX: usize = 256;
 
@@ -34,20 +39,32 @@ impl Conversation {
     /// Takes one message. What it does to the conversation is done when this returns.
     pub(crate) async fn receive(&self, bytes: Bytes) {
         match Message::parse(bytes) {
+            Ok(Message::One(Frame::Request(request))) => self.request(request).await,
             Ok(Message::One(frame)) => {
-                let id = match &frame {
-                    Frame::Request(request) => Some(request.id.clone()),
-                    _ => None,
-                };
-                self.drive(id, self.mcp.send(frame, self.extensions.clone())).await;
+                let frames = self.mcp.send(frame, self.extensions.clone());
+                self.drive(frames, None).await;
             }
-            Ok(Message::Batch(frames)) if self.mcp.has_batches() => self.batch(frames),
-            Ok(Message::Batch(_)) => {
+            Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why)).await;
             }
+            Ok(Message::Batch(frames)) if frames.len() > BATCH => {
+                let why = format!("a batch may have {BATCH} messages at most");
+                self.refuse(RpcError::invalid_request(why)).await;
+            }
+            Ok(Message::Batch(frames)) => self.batch(frames),
             Err(malformed) => self.say(Frame::from(malformed).to_text()).await,
         }
+    }
+
+    async fn request(&self, request: Request) {
+        let Ok(permit) = self.calls.clone().try_acquire_owned() else {
+            let why = format!("more than {CALLS} calls are under way: wait for some to end");
+            let malformed = Malformed { id: Some(request.id), error: RpcError::internal(why) };
+            return self.say(Frame::from(malformed).to_text()).await;
+        };
+        let frames = self.mcp.send(Frame::Request(request), self.extensions.clone());
+        self.drive(frames, Some(permit)).await;
     }
 
     /// Answers what could not be read.
@@ -60,29 +77,39 @@ impl Conversation {
         let _ = self.outbox.send(text).await;
     }
 
-    async fn drive(&self, id: Option<Id>, mut frames: Frames) {
-        // Most calls are answered at once, and need no task.
-        loop {
-            match frames.next().now_or_never() {
-                Some(Some(frame)) => self.say(frame.to_text()).await,
-                Some(None) => return,
-                None => break,
+    /// Says what a message is answered with. Most calls are answered at once, and need no task.
+    async fn drive(&self, mut frames: Frames, permit: Option<OwnedSemaphorePermit>) {
+        let mut unsaid = None;
+        while let Some(next) = frames.next().now_or_never() {
+            let Some(frame) = next else { return };
+            match self.outbox.try_send(frame.to_text()) {
+                Ok(()) => (),
+                Err(TrySendError::Closed(_)) => return,
+                Err(TrySendError::Full(text)) => {
+                    unsaid = Some(text);
+                    break;
+                }
             }
         }
-        let Ok(permit) = self.calls.clone().try_acquire_owned() else {
-            let why = format!("more than {CALLS} calls are under way: wait for some to end");
-            let malformed = Malformed { id, error: RpcError::internal(why) };
-            return self.say(Frame::from(malformed).to_text()).await;
-        };
+        let full = unsaid.is_some();
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
             let _permit = permit;
+            if let Some(text) = unsaid
+                && outbox.send(text).await.is_err()
+            {
+                return;
+            }
             while let Some(frame) = frames.next().await {
                 if outbox.send(frame.to_text()).await.is_err() {
                     return;
                 }
             }
         });
+        // A peer that does not read is not read from either.
+        if full {
+            drop(self.outbox.reserve().await);
+        }
     }
 
     /// Runs all of a batch at once; its responses leave together.

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     auth::Principal,
-    protocol::mcp::{Mcp, session::Session},
+    protocol::mcp::{
+        Mcp,
+        session::{IDLE, Session},
+    },
     store::{StoreError, StoreResult},
 };
 use ::http::{HeaderValue, StatusCode};
@@ -72,6 +75,8 @@ struct Kept {
     taken: Mutex<CancellationToken>,
     /// The log's position before its first message: messages are counted from there.
     start: OnceLock<u64>,
+    /// A message that was taken from the inbox and not noted yet.
+    unnoted: Mutex<Option<ByteString>>,
     /// Up to where the client was told what changed.
     told: Mutex<Option<u64>>,
 }
@@ -106,19 +111,23 @@ pub(crate) async fn upgrade(
         },
         None => Arc::new(begin(&http, principal, parts.extensions)),
     };
-    if wish.session.is_some() && kept.missed(&http, wish.last_event_id.unwrap_or(0)).await.is_err()
+    let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
+    if let Some(received) = received
+        && kept.missed(&http, received).await.is_err()
     {
         let why = "too much was missed, or the count is wrong: connect without `session`\n";
         return (StatusCode::GONE, why).into_response();
     }
     let resumable = wish.resume.is_some() || wish.session.is_some();
-    if resumable {
-        waiting.lock().insert(kept.id.clone(), kept.clone());
-    }
     let id = HeaderValue::from_str(&kept.id).ok();
     let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
+    // The web server starts the task; this makes it one of ours.
+    let owned = http.tracker.token();
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
-        let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
+        let _owned = owned;
+        if resumable {
+            waiting.lock().insert(kept.id.clone(), kept.clone());
+        }
         let taken = kept.take();
         match serve(&http, &kept, socket, &taken, resumable, received).await {
             // Another connection has the conversation now.
@@ -148,6 +157,7 @@ fn begin(http: &Shared, principal: Principal, extensions: ::http::Extensions) ->
         inbox: AsyncMutex::new(inbox),
         taken: Mutex::default(),
         start: OnceLock::new(),
+        unnoted: Mutex::default(),
         told: Mutex::default(),
     }
 }
@@ -157,12 +167,16 @@ impl Kept {
         format!("ws/{}", self.id)
     }
 
-    async fn note(&self, http: &Shared, text: &ByteString) {
+    /// Notes a message before it is sent, so that it is lost with the connection and not with
+    /// the conversation.
+    async fn note(&self, http: &Shared, text: &ByteString) -> StoreResult<()> {
+        let unnoted = || self.unnoted.lock().unwrap_or_else(PoisonError::into_inner);
+        *unnoted() = Some(text.clone());
         let note = text.clone().into_bytes();
-        let noted = http.runtime.store.append(&self.log(), note, KEEP, Some(RETURN * 10)).await;
-        if let Ok(position) = noted {
-            self.start.get_or_init(|| position - 1);
-        }
+        let position = http.runtime.store.append(&self.log(), note, KEEP, Some(IDLE)).await?;
+        *unnoted() = None;
+        self.start.get_or_init(|| position - 1);
+        Ok(())
     }
 
     /// What was said after so many messages.
@@ -170,7 +184,13 @@ impl Kept {
         let Some(start) = self.start.get() else {
             return if received == 0 { Ok(vec![]) } else { Err(StoreError::Gone) };
         };
-        http.runtime.store.after(&self.log(), received + start).await
+        let position = received.checked_add(*start).ok_or(StoreError::Gone)?;
+        let missed = http.runtime.store.after(&self.log(), position).await?;
+        // To a store, position 0 is all it holds.
+        match missed.first() {
+            Some((first, _)) if *first != position + 1 => Err(StoreError::Gone),
+            _ => Ok(missed),
+        }
     }
 
     async fn told_until(&self, http: &Shared) -> Option<u64> {
@@ -226,13 +246,16 @@ async fn serve(
     resumable: bool,
     received: Option<u64>,
 ) -> Ended {
-    let mut inbox = kept.inbox.lock().await;
     let (mut sink, mut messages) = socket.split();
-    if let Some(received) = received
-        && say_again(http, kept, &mut sink, received).await.is_err()
-    {
-        return Ended::Lost;
-    }
+    let write = async {
+        let mut inbox = kept.inbox.lock().await;
+        if let Some(received) = received
+            && say_again(http, kept, &mut sink, received).await.is_err()
+        {
+            return Ended::Lost;
+        }
+        write(http, kept, &mut inbox, &mut sink, resumable).await
+    };
     let read = async {
         let mut alive = true;
         loop {
@@ -256,7 +279,7 @@ async fn serve(
     };
     tokio::select! {
         ended = read => ended,
-        ended = write(http, kept, &mut inbox, &mut sink, resumable) => ended,
+        ended = write => ended,
         () = taken.cancelled() => Ended::Lost,
     }
 }
@@ -272,11 +295,19 @@ async fn write(
     let mut events = std::pin::pin!(kept.mcp.events_after(kept.told_until(http).await));
     let mut ping = tokio::time::interval(PING / 2);
     let mut drained = std::pin::pin!(kept.drained(http));
+    let unnoted = kept.unnoted.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(text) = unnoted
+        && (kept.note(http, &text).await.is_err() || sink.send(text_message(&text)).await.is_err())
+    {
+        return Ended::Lost;
+    }
     loop {
         let text = tokio::select! {
             text = inbox.recv() => text,
             event = events.next() => event.map(|(position, frame)| {
-                *kept.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(position);
+                if position.is_some() {
+                    *kept.told.lock().unwrap_or_else(PoisonError::into_inner) = position;
+                }
                 frame.to_text()
             }),
             _ = ping.tick() => {
@@ -294,9 +325,8 @@ async fn write(
             }
         };
         let Some(text) = text else { return Ended::Closed };
-        // Noted before it is sent: a message is lost with the connection, not with us.
-        if resumable {
-            kept.note(http, &text).await;
+        if resumable && kept.note(http, &text).await.is_err() {
+            return Ended::Lost;
         }
         if sink.send(text_message(&text)).await.is_err() {
             return Ended::Lost;

@@ -1,6 +1,10 @@
 //! Who is calling, in which revision, and for what. Every question about eras is answered here.
 
-use super::{Mcp, headers, offer, retry::Retry, session::Remember};
+use super::{
+    Mcp, headers, offer,
+    retry::Retry,
+    session::{Remember, SUBSCRIPTIONS},
+};
 use crate::{
     auth::Principal,
     runtime::{
@@ -27,6 +31,9 @@ use zcp_wire::{
     params::{Params, member, optional_text, text},
     revision::Era,
 };
+
+/// Bytes a session remembers of its client.
+const LARGEST_HANDSHAKE: usize = 16 * 1024;
 
 /// A request that was understood.
 pub(super) struct Entered {
@@ -242,6 +249,10 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
             let uri = text("uri", params.uri)?.into_owned();
             if method == "resources/unsubscribe" {
                 Step::Remember(Remember::Unsubscribe(uri))
+            } else if !session.may_subscribe() {
+                return Err(RpcError::invalid_params(format!(
+                    "a session may subscribe to {SUBSCRIPTIONS} resources: unsubscribe from some"
+                )));
             } else if mcp.runtime.catalog().find_resource(&uri).is_some() {
                 Step::Remember(Remember::Subscribe(uri))
             } else {
@@ -257,6 +268,12 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
     let offer = text("protocolVersion", params.protocol_version)?;
     if !mcp.runtime.settings.handshake {
         return Err(RpcError::unsupported_version(&offer, &Revision::STATELESS));
+    }
+    let length = |raw: Option<&RawValue>| raw.map_or(0, |raw| raw.get().len());
+    if length(params.capabilities) + length(params.client_info) > LARGEST_HANDSHAKE {
+        return Err(RpcError::invalid_params(format!(
+            "`capabilities` and `clientInfo` may have {LARGEST_HANDSHAKE} bytes at most"
+        )));
     }
     let handshake = InitializeParams {
         capabilities: member("capabilities", params.capabilities)?,

@@ -97,6 +97,10 @@ fn same_number(left: &str, right: &str) -> bool {
 
 /// A header whose text is meant as it is.
 fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+    // Given twice, it says nothing a proxy would agree on.
+    if headers.get_all(name).iter().nth(1).is_some() {
+        return Some(Cow::Borrowed("(given twice)"));
+    }
     let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
     Some(match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.trim_matches([' ', '\t'])),
@@ -105,6 +109,9 @@ fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
 }
 
 fn value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, RpcError> {
+    if headers.get_all(name).iter().nth(1).is_some() {
+        return Err(RpcError::header_mismatch(format!("header `{name}` is given twice")));
+    }
     let Some(header) = headers.get(name) else {
         return Ok(None);
     };

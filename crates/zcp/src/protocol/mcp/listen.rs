@@ -38,9 +38,13 @@ pub(super) fn listen(
     let told = stream::once(position).flat_map(move |(changes, position)| {
         let (id, filter) = (id.clone(), filter.clone());
         let told = changes.after(position).flat_map(move |(_, change)| {
-            let frames = notifications(&change, &filter.resource_subscriptions, |uri| {
-                filter.resource_subscriptions.iter().any(|subscribed| covers(subscribed, uri))
-            });
+            let frames = notifications(
+                &change,
+                || filter.resource_subscriptions.clone(),
+                |uri| {
+                    filter.resource_subscriptions.iter().any(|subscribed| covers(subscribed, uri))
+                },
+            );
             let wanted = frames.into_iter().filter(|(kind, ..)| match kind {
                 Change::Tools => filter.tools_list_changed,
                 Change::Prompts => filter.prompts_list_changed,
@@ -71,13 +75,13 @@ fn tagged(method: &'static str, params: &Value, id: &Id) -> Frame {
     notification(method, &Tagged { params, meta })
 }
 
-/// Until 2025-11-25: everybody in a session hears of lists, and of what they subscribed to. Each
-/// with its position, after one, or from now on.
+/// Until 2025-11-25: everybody in a session hears of lists, and of what they subscribed to, after
+/// a position, or from now on. The last frame of a change has the change's position.
 pub(super) fn events(
     runtime: &Runtime,
     session: Arc<Session>,
     position: Option<u64>,
-) -> impl Stream<Item = (u64, Frame)> + Send + use<> {
+) -> impl Stream<Item = (Option<u64>, Frame)> + Send + use<> {
     let changes = runtime.changes.clone();
     let start = async move {
         let position = match position {
@@ -94,24 +98,28 @@ pub(super) fn events(
                 vec![]
             }
             Some(_) => {
-                notifications(&change, &session.subscriptions(), |uri| session.is_subscribed(uri))
+                notifications(&change, || session.subscriptions(), |uri| session.is_subscribed(uri))
             }
         };
-        let frame = move |(kind, method, params): (Change, &'static str, Value)| {
+        let frame = |(kind, method, params): (Change, &'static str, Value)| {
             let frame = match kind {
                 Change::Updated(_) | Change::Visited(_) => notification(method, &params),
                 _ => notification(method, &Map::new()),
             };
-            (position, frame)
+            (None, frame)
         };
-        stream::iter(frames.into_iter().map(frame).collect::<Vec<_>>())
+        let mut frames: Vec<(Option<u64>, Frame)> = frames.into_iter().map(frame).collect();
+        if let Some((last, _)) = frames.last_mut() {
+            *last = Some(position);
+        }
+        stream::iter(frames)
     })
 }
 
 /// The notifications of a change, if the resource is one that is wanted.
 fn notifications(
     change: &Change,
-    subscriptions: &[String],
+    subscriptions: impl FnOnce() -> Vec<String>,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(Change, &'static str, Value)> {
     let updated = |uri: &str| {
@@ -134,7 +142,7 @@ fn notifications(
         }
         Change::Anything => {
             let all = [tools(), prompts(), resources()].into_iter();
-            all.chain(subscriptions.iter().map(|uri| updated(uri))).collect()
+            all.chain(subscriptions().iter().map(|uri| updated(uri))).collect()
         }
     }
 }

@@ -189,10 +189,10 @@ impl Mcp {
     /// Notes something for the session. It holds at once; it is answered when it is kept.
     fn remember(&self, id: Id, revision: Revision, change: Remember) -> Frames {
         let Some(session) = self.session.clone() else { return Frames::None };
-        session.remember(change);
+        session.remember(&change);
         let mcp = self.clone();
         Frames::stream(stream::once(async move {
-            match session.save(&mcp.runtime).await {
+            match session.keep(&mcp.runtime, &change).await {
                 Ok(()) => mcp.response(id, revision, Reply::new(Body::Empty {})),
                 Err(error) => {
                     let result = Err(RpcError::internal(error.to_string()));
@@ -278,7 +278,7 @@ impl Mcp {
     pub(crate) fn events_after(
         &self,
         position: Option<u64>,
-    ) -> impl futures_util::Stream<Item = (u64, Frame)> + Send + use<> {
+    ) -> impl futures_util::Stream<Item = (Option<u64>, Frame)> + Send + use<> {
         let session = self.session.clone().unwrap_or_default();
         listen::events(&self.runtime, session, position)
     }

@@ -1,5 +1,6 @@
 //! What the server offers: its capabilities, computed from what is there.
 
+use super::session::SUBSCRIPTIONS;
 use crate::runtime::Runtime;
 use zcp_wire::{
     Revision, RpcError,
@@ -39,19 +40,14 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
 
 /// Refuses a method the revision does not have, or whose capability is not offered.
 pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Result<(), RpcError> {
-    let capabilities = capabilities(runtime);
+    let (catalog, live) = (runtime.catalog(), runtime.is_live);
     let offered = match method.split('/').next() {
-        Some("tools") => capabilities.tools.is_some(),
-        Some("prompts") => capabilities.prompts.is_some(),
-        Some("resources") if method.ends_with("subscribe") => {
-            capabilities.resources.is_some_and(|resources| resources.subscribe)
-        }
-        Some("resources") => capabilities.resources.is_some(),
-        Some("completion") => capabilities.completions.is_some(),
-        Some("subscriptions") => {
-            let lists = [capabilities.tools, capabilities.prompts, capabilities.resources];
-            lists.into_iter().flatten().any(|list| list.list_changed || list.subscribe)
-        }
+        Some("tools") => live || catalog.has_tools(),
+        Some("prompts") => live || catalog.has_prompts(),
+        Some("resources") if method.ends_with("subscribe") => catalog.is_watched(),
+        Some("resources") => live || catalog.has_resources(),
+        Some("completion") => catalog.completes(),
+        Some("subscriptions") => live || catalog.is_watched(),
         _ => true,
     };
     if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }
@@ -86,8 +82,16 @@ pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
         prompts_list_changed: wanted.prompts_list_changed && told(offered.prompts),
         resources_list_changed: wanted.resources_list_changed && told(offered.resources),
         resource_subscriptions: match subscribe {
-            true => wanted.resource_subscriptions,
+            true => known(runtime, wanted.resource_subscriptions),
             false => vec![],
         },
     }
+}
+
+/// The resources that are there, of a number that can be told of.
+fn known(runtime: &Runtime, mut wanted: Vec<String>) -> Vec<String> {
+    let catalog = runtime.catalog();
+    wanted.retain(|uri| catalog.find_resource(uri).is_some());
+    wanted.truncate(SUBSCRIPTIONS);
+    wanted
 }

@@ -33,11 +33,31 @@ const LARGEST: usize = 64 * 1024;
 
 /// What one run of a call knows of the runs before, and asks of the next.
 pub(super) struct Retry {
-    bound_to: String,
+    request: Bound,
     carried: Carried,
     fresh: Map<String, Value>,
     asked: Vec<(String, InputRequest)>,
     again: bool,
+}
+
+/// The caller and the request a state is good for.
+struct Bound {
+    op: Op,
+    principal: Principal,
+}
+
+impl Bound {
+    /// Made only when there is a state: most calls ask nothing.
+    fn to_text(&self) -> String {
+        let (kind, name, args) = match &self.op {
+            Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
+            Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
+            Op::ReadResource { uri } => ("resource", uri, None),
+            Op::List { .. } | Op::Complete(_) => return String::new(),
+        };
+        let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
+        format!("{}\n{kind}\n{name}\n{digest}", self.principal.as_str())
+    }
 }
 
 /// What travels sealed with the client.
@@ -58,16 +78,10 @@ impl Retry {
         params: &Params<'_>,
         principal: &Principal,
     ) -> Result<Option<Self>, RpcError> {
-        let (kind, name, args) = match op {
-            Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
-            Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
-            Op::ReadResource { uri } => ("resource", uri, None),
-            Op::List { .. } | Op::Complete(_) => return Ok(None),
-        };
-        let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
-        let principal = principal.as_str();
-        let bound_to = format!("{principal}\n{kind}\n{name}\n{digest}");
-
+        if let Op::List { .. } | Op::Complete(_) = op {
+            return Ok(None);
+        }
+        let request = Bound { op: op.clone(), principal: principal.clone() };
         let fresh = match params.input_responses {
             None => Map::new(),
             Some(raw) => serde_json::from_str(raw.get()).map_err(|_| {
@@ -77,10 +91,15 @@ impl Retry {
         let state = optional_text("requestState", params.request_state)?;
         let carried = match &state {
             None => Carried::default(),
-            Some(state) => unseal(runtime, state, &bound_to)?,
+            Some(state) => unseal(runtime, state, &request.to_text())?,
+        };
+        // What was never asked has no answer that could be used only once.
+        let fresh = match state.is_none() && runtime.settings.single_use {
+            true => Map::new(),
+            false => fresh,
         };
         let again = state.is_some() || !fresh.is_empty();
-        Ok(Some(Self { bound_to, carried, fresh, asked: vec![], again }))
+        Ok(Some(Self { request, carried, fresh, asked: vec![], again }))
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -105,14 +124,15 @@ impl Retry {
     /// The answer to a question, or a pause to get one. An answer that does not fit is asked for
     /// again.
     pub(super) fn ask(&mut self, key: String, question: InputRequest) -> Result<Value> {
-        let fitting = |answer: &Value| fits(&question, answer).is_ok();
-        if let Some(answer) = self.fresh.get(&key).filter(|answer| fitting(answer)) {
+        // What was answered stays answered: the handler may have acted on it.
+        if let Some(answer) = self.carried.answers.get(&key) {
+            return Ok(answer.clone());
+        }
+        let fitting = |answer: &&Value| fits(&question, answer).is_ok();
+        if let Some(answer) = self.fresh.get(&key).filter(fitting) {
             let answer = answer.clone();
             self.carried.answers.insert(key, answer.clone());
             return Ok(answer);
-        }
-        if let Some(answer) = self.carried.answers.get(&key) {
-            return Ok(answer.clone());
         }
         self.put(key, question);
         Err(CallError::Paused)
@@ -160,7 +180,7 @@ impl Retry {
         };
         Ok(InputRequired {
             input_requests: std::mem::take(&mut self.asked).into_iter().map(request).collect(),
-            request_state: Some(runtime.keys.seal(&plain, self.bound_to.as_bytes())),
+            request_state: Some(runtime.keys.seal(&plain, self.request.to_text().as_bytes())),
         })
     }
 }

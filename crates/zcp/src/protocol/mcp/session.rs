@@ -34,9 +34,9 @@ use zcp_wire::{
 /// How long a session nobody uses is kept.
 pub(crate) const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Answers that may be on their way between processes.
-const ANSWERS: usize = 64;
+const ANSWERS: usize = 16;
 /// Resources one session may subscribe to.
-const SUBSCRIPTIONS: usize = 1000;
+pub(crate) const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
 const VISITS: usize = 100;
 
@@ -91,6 +91,16 @@ struct Record {
     subscriptions: BTreeSet<String>,
 }
 
+impl Record {
+    fn apply(&mut self, change: &Remember) {
+        match change {
+            Remember::Level(level) => self.level = Some(*level),
+            Remember::Unsubscribe(uri) => drop(self.subscriptions.remove(uri)),
+            Remember::Subscribe(uri) => drop(self.subscriptions.insert(uri.clone())),
+        }
+    }
+}
+
 /// Something a client wants remembered.
 #[derive(Debug)]
 pub(crate) enum Remember {
@@ -119,11 +129,12 @@ impl Session {
         runtime.store.get(&key(id)).await
     }
 
-    /// A session of what the store holds of it.
-    pub(crate) fn restore(id: &str, entry: &Entry) -> Self {
+    /// A session of what the store holds of it, if that can be read.
+    pub(crate) fn restore(id: &str, entry: &Entry) -> Option<Self> {
+        serde_json::from_slice::<Record>(&entry.value).ok()?;
         let session = Self::named(id.to_owned());
         session.refresh(entry);
-        session
+        Some(session)
     }
 
     /// Takes over what another process has written.
@@ -131,19 +142,42 @@ impl Session {
         if self.seen.swap(entry.version, Ordering::Relaxed) == entry.version {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else {
-            return;
-        };
+        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else { return };
         *lock(&self.handshake) = Revision::parse(&record.version)
             .map(|revision| Arc::new(Handshake::new(revision, &record.capabilities)));
         *lock(&self.record) = record;
     }
 
-    /// Writes the session's record, if it has a place in the store.
+    /// Writes the record of a session that was just opened.
     pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let record = serde_json::to_vec(&*lock(&self.record)).unwrap_or_default();
         runtime.store.put(&key(id), Bytes::from(record), If::Always, Some(IDLE)).await.map(drop)
+    }
+
+    /// Keeps a session that is used. One that was ended or changed meanwhile stays as it is.
+    pub(crate) async fn renew(&self, runtime: &Runtime, entry: &Entry) -> StoreResult<()> {
+        let Some(id) = &self.id else { return Ok(()) };
+        let unchanged = If::Version(entry.version);
+        runtime.store.put(&key(id), entry.value.clone(), unchanged, Some(IDLE)).await.map(drop)
+    }
+
+    /// Writes a change into the record, beside whatever other processes write.
+    pub(crate) async fn keep(&self, runtime: &Runtime, change: &Remember) -> StoreResult<()> {
+        let Some(id) = &self.id else { return Ok(()) };
+        loop {
+            let Some(entry) = Self::find(runtime, id).await? else { return Ok(()) };
+            let Ok(mut record) = serde_json::from_slice::<Record>(&entry.value) else {
+                return Ok(());
+            };
+            record.apply(change);
+            let bytes = Bytes::from(serde_json::to_vec(&record).unwrap_or_default());
+            let unchanged = If::Version(entry.version);
+            if runtime.store.put(&key(id), bytes, unchanged, Some(IDLE)).await? {
+                *lock(&self.record) = record;
+                return Ok(());
+            }
+        }
     }
 
     pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
@@ -174,17 +208,14 @@ impl Session {
         lock(&self.record).level.unwrap_or(Level::Info)
     }
 
-    pub(crate) fn remember(&self, change: Remember) {
-        let mut record = lock(&self.record);
-        match change {
-            Remember::Level(level) => record.level = Some(level),
-            Remember::Unsubscribe(uri) => drop(record.subscriptions.remove(&uri)),
-            Remember::Subscribe(uri) => {
-                if record.subscriptions.len() < SUBSCRIPTIONS {
-                    record.subscriptions.insert(uri);
-                }
-            }
-        }
+    /// Holds at once in this process; [`keep`](Self::keep) makes it hold everywhere.
+    pub(crate) fn remember(&self, change: &Remember) {
+        lock(&self.record).apply(change);
+    }
+
+    /// Whether there is room for one more subscription.
+    pub(crate) fn may_subscribe(&self) -> bool {
+        lock(&self.record).subscriptions.len() < SUBSCRIPTIONS
     }
 
     pub(crate) fn is_subscribed(&self, changed: &str) -> bool {

@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::{
     future::Future,
     io,
+    os::unix::fs::FileTypeExt,
     path::Path,
     sync::{Arc, atomic::AtomicI64},
     time::Duration,
@@ -64,7 +65,9 @@ impl Serving {
 
     pub(super) async fn unix(self, path: &Path) -> io::Result<()> {
         // A socket nobody answers is what an earlier server left behind.
-        if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
+        let socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused) {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;

@@ -116,6 +116,10 @@ async fn in_session(
     }
     let frames = match message {
         Message::One(frame) => live.mcp.send(frame, parts.extensions),
+        Message::Batch(frames) if frames.len() > converse::BATCH => {
+            let why = format!("a batch may have {} messages at most", converse::BATCH);
+            return Err(refusal(StatusCode::BAD_REQUEST, &why));
+        }
         Message::Batch(frames) if live.mcp.has_batches() => {
             let all = converse::run_batch(&live.mcp, frames, &parts.extensions);
             return Ok(batch(http, Adopting::new(live, Frames::stream(all))).await);

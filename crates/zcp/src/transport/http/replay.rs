@@ -2,7 +2,7 @@
 
 use crate::{
     protocol::mcp::session::IDLE,
-    store::{Store, StoreResult},
+    store::{Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -52,6 +52,11 @@ impl Replay {
     /// An event id before the first frame, so that there is always somewhere to go on.
     pub(super) async fn prime(&self, stream: u64) -> StoreResult<EventId> {
         self.note(stream, PRIMED, "").await
+    }
+
+    /// Nothing follows, with or without a response.
+    pub(super) async fn end(&self, stream: u64) -> StoreResult<EventId> {
+        self.note(stream, ENDED, "").await
     }
 
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
@@ -112,15 +117,22 @@ impl Follow {
     }
 
     async fn read(&mut self) -> StoreResult<()> {
-        for (position, entry) in self.store.after(&self.log, self.at.position).await? {
+        let entries = match self.store.after(&self.log, self.at.position).await {
+            // Other streams may have pushed out what came in between: the rest is still worth it.
+            Err(StoreError::Gone) => self.store.after(&self.log, 0).await?,
+            entries => entries?,
+        };
+        for (position, entry) in entries {
+            let seen = position <= self.at.position;
+            let Some((stream, mark, text)) = parse(&entry).filter(|_| !seen) else { continue };
             self.at.position = position;
-            let Some((stream, mark, text)) = parse(&entry) else {
+            if stream != self.at.stream {
                 continue;
-            };
-            if stream == self.at.stream && mark != PRIMED {
-                self.texts.push_back((self.at, text.to_owned()));
-                self.ended |= mark == ANSWERED;
             }
+            if matches!(mark, SAID | ANSWERED) {
+                self.texts.push_back((self.at, text.to_owned()));
+            }
+            self.ended |= matches!(mark, ANSWERED | ENDED);
         }
         Ok(())
     }
@@ -136,3 +148,4 @@ fn parse(entry: &Bytes) -> Option<(u64, char, &str)> {
 const PRIMED: char = '.';
 const SAID: char = '-';
 const ANSWERED: char = '=';
+const ENDED: char = '!';

@@ -15,34 +15,42 @@ use tokio_util::sync::CancellationToken;
 use zcp_wire::{Frame, Frames, sse};
 
 /// The stream of what a session is told beside its calls.
-const EVENTS: u64 = 0;
+pub(super) const EVENTS: u64 = 0;
 
 /// A call's frames on their way to a connection. When the connection goes, the call stays.
 pub(super) struct Adopting {
     live: Arc<Live>,
     stream: u64,
+    /// A frame that was taken and is neither sent nor noted yet.
+    held: Option<Frame>,
     frames: Option<Frames>,
 }
 
 impl Adopting {
     pub(super) fn new(live: Arc<Live>, frames: Frames) -> Self {
         let stream = live.new_stream();
-        Self { live, stream, frames: Some(frames) }
+        Self { live, stream, held: None, frames: Some(frames) }
     }
 
     pub(super) async fn next(&mut self) -> Option<Frame> {
         let frame = self.frames.as_mut()?.next().await;
         if frame.is_none() {
-            self.frames = None;
-            self.live.detach(self.stream);
+            self.end();
         }
+        self.held.clone_from(&frame);
         frame
+    }
+
+    /// There is nothing to go on with.
+    fn end(&mut self) {
+        (self.held, self.frames) = (None, None);
+        self.live.detach(self.stream);
     }
 
     /// Goes on without the connection.
     fn let_go(&mut self) {
         if let Some(frames) = self.frames.take() {
-            self.live.adopt(self.stream, frames);
+            self.live.adopt(self.stream, self.held.take(), frames);
         }
     }
 }
@@ -72,9 +80,7 @@ impl Resumable {
     pub(super) async fn respond(mut self, keep_alive: Duration) -> Response {
         let first = match tokio::time::timeout(keep_alive, self.next()).await {
             Ok(Next::Frame(Frame::Response(answer))) => {
-                // Nothing follows a response, so there is nothing to go on with.
-                self.call.frames = None;
-                self.call.live.detach(self.call.stream);
+                self.call.end();
                 return status::answered(answer);
             }
             Ok(Next::End) => return status::accepted(),
@@ -100,6 +106,7 @@ impl Resumable {
         match next {
             Next::Frame(frame) => {
                 let id = self.call.live.replay.append(self.call.stream, &frame).await.ok();
+                self.call.held = None;
                 Some(event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame))
             }
             Next::Release(retry) => {
@@ -170,7 +177,7 @@ fn rest_of_call(
     follow: Follow,
 ) -> impl Stream<Item = Vec<u8>> + Send + use<> {
     // Whoever else was given this stream has lost it now.
-    let taken = live.is_under_way(id.stream).then(|| live.attach(id.stream));
+    let taken = live.take_over(id.stream);
     let over = taken.is_none() && !follow.ended && follow.is_empty();
     let texts = stream::unfold(follow, move |mut follow| async move {
         if over {
@@ -205,6 +212,10 @@ async fn events(
         false => b": open\n\n".to_vec(),
     };
     let told = live.mcp.events_after(Some(position));
-    let told = told.map(move |(position, frame)| event_stream::event(Some(&id(position)), &frame));
-    stream::iter([primer]).chain(told).take_until(taken.cancelled_owned())
+    let told =
+        told.map(move |(position, frame)| event_stream::event(position.map(id).as_deref(), &frame));
+    // Whoever listens keeps the session at hand.
+    stream::iter([primer]).chain(told).take_until(taken.cancelled_owned()).inspect(move |_| {
+        let _ = &live;
+    })
 }

@@ -1,6 +1,6 @@
 //! Sessions of the handshake era: which there are, and what each has under way here.
 
-use super::replay::Replay;
+use super::{replay::Replay, resume::EVENTS};
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
@@ -19,12 +19,14 @@ use std::{
 };
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use zcp_wire::Frames;
+use zcp_wire::{Frame, Frames};
 
 /// How long a session that does nothing stays in memory; its record stays in the store.
 const AT_HAND: Duration = Duration::from_secs(5 * 60);
 /// How long a call goes on whose connection is gone.
 const ADOPTED: Duration = Duration::from_secs(60 * 60);
+/// Calls of one session that may go on without a connection.
+const ADOPTED_AT_ONCE: usize = 64;
 /// How often the ones that do nothing are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 /// How often a used session's time in the store is renewed.
@@ -93,20 +95,27 @@ impl Sessions {
     ) -> StoreResult<Option<Arc<Live>>> {
         // The store decides: another process may have ended the session.
         let Some(entry) = Session::find(&self.runtime, id).await? else {
-            lock(&self.live).by_id.remove(id);
+            let ended = lock(&self.live).by_id.remove(id);
+            ended.iter().for_each(|live| live.stop());
             return Ok(None);
         };
-        let live = {
-            let mut table = lock(&self.live);
-            let bring = || self.bring(id.to_owned(), Session::restore(id, &entry));
-            table.by_id.entry(id.to_owned()).or_insert_with(bring).clone()
+        let known = lock(&self.live).by_id.get(id).cloned();
+        let live = match (known, Session::restore(id, &entry)) {
+            (Some(live), _) => live,
+            (None, None) => return Ok(None),
+            (None, Some(session)) => {
+                let mut table = lock(&self.live);
+                table.sweep();
+                let bring = || self.bring(id.to_owned(), session);
+                table.by_id.entry(id.to_owned()).or_insert_with(bring).clone()
+            }
         };
         live.session.refresh(&entry);
         if !live.session.belongs_to(principal) {
             return Ok(None);
         }
         if live.touch() {
-            live.session.save(&self.runtime).await?;
+            live.session.renew(&self.runtime, &entry).await?;
         }
         Ok(Some(live))
     }
@@ -114,8 +123,7 @@ impl Sessions {
     /// Ends a session: its calls, its streams, its memory.
     pub(crate) async fn close(&self, live: &Live) -> StoreResult<()> {
         lock(&self.live).by_id.remove(&live.id);
-        live.mcp.cancel_all();
-        lock(&live.streams).values().for_each(CancellationToken::cancel);
+        live.stop();
         live.replay.remove().await?;
         Session::remove(&self.runtime, &live.id).await
     }
@@ -123,7 +131,8 @@ impl Sessions {
     fn bring(&self, id: String, session: Session) -> Arc<Live> {
         let session = Arc::new(session);
         let now = Instant::now();
-        let mcp = Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.clone());
+        let mcp =
+            Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.child_token());
         Arc::new(Live {
             replay: Replay::new(self.runtime.store.clone(), &id),
             id,
@@ -148,7 +157,9 @@ impl Table {
         self.swept = now;
         self.by_id.retain(|_, live| {
             let idle = now.duration_since(lock(&live.used).last) > AT_HAND;
-            !idle || Arc::strong_count(live) > 1 || !lock(&live.streams).is_empty()
+            // The stream of events is no call; whoever reads it holds the session.
+            let calls = || lock(&live.streams).keys().any(|stream| *stream != EVENTS);
+            !idle || Arc::strong_count(live) > 1 || calls()
         });
     }
 }
@@ -166,6 +177,12 @@ impl Live {
         renew
     }
 
+    /// Ends what is under way.
+    fn stop(&self) {
+        self.mcp.cancel_all();
+        lock(&self.streams).values().for_each(CancellationToken::cancel);
+    }
+
     /// A name for a new stream, unique in the session.
     pub(super) fn new_stream(&self) -> u64 {
         self.next_stream.fetch_add(1, Ordering::Relaxed)
@@ -180,8 +197,12 @@ impl Live {
         token
     }
 
-    pub(super) fn is_under_way(&self, stream: u64) -> bool {
-        lock(&self.streams).contains_key(&stream)
+    /// Takes a stream that is under way from whoever has it.
+    pub(super) fn take_over(&self, stream: u64) -> Option<CancellationToken> {
+        let token = CancellationToken::new();
+        let mut streams = lock(&self.streams);
+        std::mem::replace(streams.get_mut(&stream)?, token.clone()).cancel();
+        Some(token)
     }
 
     /// The stream has ended.
@@ -190,10 +211,19 @@ impl Live {
     }
 
     /// Goes on with a call whose connection is gone: its frames wait to be fetched.
-    pub(super) fn adopt(self: &Arc<Self>, stream: u64, mut frames: Frames) {
+    pub(super) fn adopt(self: &Arc<Self>, stream: u64, held: Option<Frame>, mut frames: Frames) {
+        // Hanging up must not be a way to have any number of calls.
+        if lock(&self.streams).len() > ADOPTED_AT_ONCE {
+            return self.detach(stream);
+        }
         let live = self.clone();
         self.tracker.spawn(async move {
             let rest = async {
+                if let Some(frame) = &held
+                    && live.replay.append(stream, frame).await.is_err()
+                {
+                    return;
+                }
                 while let Some(frame) = frames.next().await {
                     if live.replay.append(stream, &frame).await.is_err() {
                         break;
@@ -202,6 +232,7 @@ impl Live {
             };
             // Nobody may ever come back to answer what the call asks.
             let _ = tokio::time::timeout(ADOPTED, rest).await;
+            let _ = live.replay.end(stream).await;
             live.detach(stream);
         });
     }

@@ -1,0 +1,182 @@
+//! What a hostile or an unlucky peer must not achieve.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::watch,
+};
+use zcp::{
+    Answer, Catalog, Ctx, Http, Provider, Result, Server, Tool, Transport, tool,
+    wire::header::SESSION_ID,
+};
+use zcp_tests::{
+    NEWEST, all_capabilities, call, everything, http::HttpServer, initialize, modern, modern_as,
+    pipe::PipeClient, request, socket::Socket, text,
+};
+
+/// Says how much it was given.
+#[tool]
+async fn pay(amount: i64) -> String {
+    format!("paid {amount}")
+}
+
+/// What is checked and what is used must be the same value.
+#[tokio::test]
+async fn an_argument_given_twice_is_refused() {
+    let mut client = PipeClient::new(Server::new("bank").tool(pay));
+    let call = modern(1, "tools/call", call("pay", json!({ "amount": 1 })));
+    let twice = call.to_string().replace(r#"{"amount":1}"#, r#"{"amount":1000,"amount":1}"#);
+    client.write(twice.as_bytes()).await;
+    let answer = client.next().await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert!(text(&answer["result"]).contains("`amount` is given twice"), "{answer}");
+}
+
+/// Owns where its catalog comes from, as a provider may.
+struct Owner(watch::Sender<Arc<Catalog>>);
+
+impl Provider for Owner {
+    fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.0.subscribe()
+    }
+}
+
+/// A provider lives as long as its server, and one that is gone leaves its tools behind.
+#[tokio::test]
+async fn a_provider_lives_with_its_server() {
+    let named = |name: &str| Arc::new(Catalog::default().tool(Tool::new(name, async || "done")));
+    let owner = Owner(watch::Sender::new(named("owned")));
+    let live = zcp::Live::default();
+    let (sender, gone) = watch::channel(named("left_behind"));
+    struct Receiver(watch::Receiver<Arc<Catalog>>);
+    impl Provider for Receiver {
+        fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+            self.0.clone()
+        }
+    }
+    let server = Server::new("test").provide(owner).provide(live.clone()).provide(Receiver(gone));
+    let mut client = PipeClient::open(server, "2025-11-25").await;
+    drop(sender);
+    live.set(Catalog::default().tool(Tool::new("added", async || "done")));
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+    let list = client.ask(request(1, "tools/list", json!({}))).await;
+    let names: Vec<&Value> =
+        list["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["added", "left_behind", "owned"]);
+}
+
+/// A proxy that reads the other of two headers must not be fooled.
+#[tokio::test]
+async fn a_header_given_twice_is_refused() {
+    let server = HttpServer::new(Server::new("bank").tool(pay)).await;
+    let body = modern(1, "tools/call", call("pay", json!({ "amount": 1 }))).to_string();
+    for twice in ["Mcp-Name: pay\r\nMcp-Name: other", "Mcp-Name: pay\r\nMcp-Method: tools/list"] {
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nMCP-Protocol-Version: {NEWEST}\r\n\
+             Mcp-Method: tools/call\r\n{twice}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("-32020"), "{answer}");
+    }
+}
+
+/// A mistyped path must not cost a file.
+#[tokio::test]
+async fn a_file_in_the_place_of_a_socket_is_left_alone() {
+    let path = std::env::temp_dir().join(format!("zcp-{}.db", std::process::id()));
+    std::fs::write(&path, "precious").unwrap();
+    let runtime = Server::new("test").build().unwrap();
+    let served = Http::unix(&path).serve(runtime, Default::default()).await;
+    assert!(served.is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_has_a_hundred_messages_at_most() {
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-03-26").await;
+    let pings: Vec<Value> = (0..101).map(|id| request(id, "ping", json!({}))).collect();
+    let posted = session.post(&json!(pings)).send().await;
+    assert_eq!(posted.status, 400);
+    assert_eq!(
+        session.post(&json!(pings[..100])).send().await.json().await.as_array().unwrap().len(),
+        100
+    );
+    let mut client = PipeClient::open(everything(), "2025-03-26").await;
+    client.send(json!(pings)).await;
+    assert_eq!(client.next().await["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn a_client_that_says_too_much_of_itself_gets_no_session() {
+    let server = HttpServer::new(everything()).await;
+    let mut open = initialize(1, "2025-11-25");
+    open["params"]["capabilities"]["experimental"] = json!({ "x": "y".repeat(20_000) });
+    let answer = server.post(&open).send().await;
+    assert!(!answer.headers.contains_key(SESSION_ID));
+    assert_eq!(answer.json().await["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_count_no_socket_ever_had_is_gone() {
+    let server = HttpServer::new(everything()).await;
+    let mut socket = Socket::connect(&server, "?resume=true").await;
+    let id = socket.upgrade.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    socket.ask(modern(1, "server/discover", json!({}))).await;
+    for count in ["2", "18446744073709551615"] {
+        let answer = server
+            .get(&format!("/ws?session={id}&last_event_id={count}"))
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(answer.send().await.status, 410, "{count}");
+    }
+    // The connection that has the conversation still has it.
+    socket.ask(modern(2, "server/discover", json!({}))).await;
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema, Debug)]
+struct Amount {
+    amount: i64,
+}
+
+/// Asks how much, acts on it, and asks whether that was right.
+#[tool]
+async fn transfer(ctx: Ctx) -> Result<String> {
+    let first: Answer<Amount> = ctx.ask("amount", "How much?").await?;
+    let amount = first.accepted()?.amount;
+    ctx.once("act", async || Ok(amount)).await?;
+    let _: Answer<Amount> = ctx.ask("again", "And again?").await?;
+    Ok(format!("moved {amount}"))
+}
+
+/// What a handler has acted on cannot be said otherwise afterwards.
+#[tokio::test]
+async fn an_answer_once_given_stays_given() {
+    let mut client = PipeClient::new(Server::new("bank").tool(transfer));
+    let accept = |amount: i64| json!({ "action": "accept", "content": { "amount": amount } });
+    let mut retry = async |id: u64, answers: Value, state: Option<&Value>| {
+        let mut params = call("transfer", json!({}));
+        params["inputResponses"] = answers;
+        if let Some(state) = state {
+            params["requestState"] = state.clone();
+        }
+        client.ask(modern_as(id, "tools/call", params, all_capabilities())).await["result"].clone()
+    };
+    let asked = retry(1, json!({}), None).await;
+    assert_eq!(asked["resultType"], "input_required");
+    let asked = retry(2, json!({ "amount": accept(1) }), Some(&asked["requestState"])).await;
+    assert_eq!(asked["inputRequests"].as_object().unwrap().keys().next().unwrap(), "again");
+    let answers = json!({ "amount": accept(1000), "again": accept(0) });
+    let moved = retry(3, answers, Some(&asked["requestState"])).await;
+    assert_eq!(text(&moved), "moved 1");
+}
