@@ -118,6 +118,20 @@ async fn a_session_nobody_used_for_a_day_is_gone() {
     }
 }
 
+/// Opening costs a client nothing, so what was opened and never used is soon forgotten.
+#[tokio::test]
+async fn a_session_that_was_never_used_is_soon_forgotten() {
+    let server = HttpServer::new(everything()).await;
+    let used = server.open(LAST).await;
+    let opened = server.post(&initialize(1, LAST)).send().await;
+    let unused = opened.headers[SESSION].to_str().unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(6 * 60)).await;
+    tokio::time::resume();
+    assert_eq!(at(&server, unused, &ping(1)).send().await.status, 404);
+    assert_eq!(at(&server, &used.id, &ping(1)).send().await.status, 200);
+}
+
 /// Session bound to principal.
 #[tokio::test]
 async fn a_session_belongs_to_whoever_opened_it() {

@@ -31,7 +31,9 @@ use zcp_wire::{
     revision::Elicitation,
 };
 
-/// How long a session nobody uses is kept.
+/// How long a session is kept that was opened and not used yet: opening costs a client nothing.
+const UNUSED: Duration = Duration::from_secs(5 * 60);
+/// How long a session nobody uses any more is kept.
 pub(crate) const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Answers that may be on their way between processes.
 const ANSWERS: usize = 16;
@@ -152,7 +154,7 @@ impl Session {
     pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let record = serde_json::to_vec(&*lock(&self.record)).unwrap_or_default();
-        runtime.store.put(&key(id), Bytes::from(record), If::Always, Some(IDLE)).await.map(drop)
+        runtime.store.put(&key(id), Bytes::from(record), If::Always, Some(UNUSED)).await.map(drop)
     }
 
     /// Keeps a session that is used. One that was ended or changed meanwhile stays as it is.

@@ -62,7 +62,8 @@ pub(crate) struct Live {
 
 struct Used {
     last: Instant,
-    renewed: Instant,
+    /// When the store was told; not before the first use.
+    renewed: Option<Instant>,
 }
 
 impl Sessions {
@@ -142,7 +143,7 @@ impl Sessions {
             // Other processes name streams of this session too.
             next_stream: AtomicU64::new(u64::from(u32::from_le_bytes(random())) << 24 | 1),
             streams: Mutex::default(),
-            used: Mutex::new(Used { last: now, renewed: now }),
+            used: Mutex::new(Used { last: now, renewed: None }),
             _counted: Counted::new(&self.runtime.metrics.sessions),
         })
     }
@@ -170,9 +171,9 @@ impl Live {
         let now = Instant::now();
         let mut used = lock(&self.used);
         used.last = now;
-        let renew = now.duration_since(used.renewed) > RENEW;
+        let renew = used.renewed.is_none_or(|renewed| now.duration_since(renewed) > RENEW);
         if renew {
-            used.renewed = now;
+            used.renewed = Some(now);
         }
         renew
     }
