@@ -14,9 +14,10 @@ pub mod subscriptions;
 pub mod tools;
 
 use crate::{Id, meta};
-use bytestring::ByteString;
+
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, value::RawValue};
+use std::sync::Arc;
 
 /// Members this side does not know, kept as they came.
 pub type Extra = Map<String, Value>;
@@ -127,10 +128,10 @@ pub enum CacheScope {
 }
 
 /// A result's `_meta`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct ResultMeta {
     /// JSON text of the [`lifecycle::Implementation`] that answered.
-    pub server_info: Option<ByteString>,
+    pub server_info: Option<Arc<RawValue>>,
     /// The `subscriptions/listen` that ended.
     pub subscription_id: Option<Id>,
     /// Whatever a handler added.
@@ -150,8 +151,7 @@ impl Serialize for ResultMeta {
             map.serialize_entry(key, value)?;
         }
         if let Some(info) = &self.server_info {
-            let raw: &RawValue = serde_json::from_str(info).map_err(serde::ser::Error::custom)?;
-            map.serialize_entry(meta::SERVER_INFO, raw)?;
+            map.serialize_entry(meta::SERVER_INFO, &**info)?;
         }
         if let Some(id) = &self.subscription_id {
             map.serialize_entry(meta::SUBSCRIPTION_ID, id)?;

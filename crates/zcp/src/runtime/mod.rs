@@ -34,6 +34,7 @@ use http::Extensions;
 use input::Input;
 use metrics::Metrics;
 use output::Output;
+use serde_json::value::{RawValue, to_raw_value};
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
@@ -67,7 +68,7 @@ pub struct Runtime {
 /// What every clone of a runtime shares.
 pub struct Shared {
     pub(crate) info: Implementation,
-    pub(crate) info_json: ByteString,
+    pub(crate) info_json: Arc<RawValue>,
     pub(crate) instructions: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,
@@ -148,7 +149,7 @@ impl Runtime {
             parts.layers.into_iter().fold(innermost, |service, layer| layer(service))
         });
         let shared = Shared {
-            info_json: json_text(&parts.info),
+            info_json: to_raw_value(&parts.info).expect("plain members").into(),
             info: parts.info,
             instructions: parts.instructions,
             settings: parts.settings,
