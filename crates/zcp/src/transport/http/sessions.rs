@@ -101,10 +101,10 @@ impl Sessions {
             return Ok(None);
         };
         let known = lock(&self.live).by_id.get(id).cloned();
-        let live = match (known, Session::restore(id, &entry)) {
-            (Some(live), _) => live,
-            (None, None) => return Ok(None),
-            (None, Some(session)) => {
+        let live = match known {
+            Some(live) => live,
+            None => {
+                let Some(session) = Session::restore(id, &entry) else { return Ok(None) };
                 let mut table = lock(&self.live);
                 table.sweep();
                 let bring = || self.bring(id.to_owned(), session);
