@@ -147,7 +147,7 @@ pub(crate) fn run_batch(
 ) -> SelectAll<Frames> {
     let run = |frame| match frame {
         Err(malformed) => Frames::One(Frame::from(malformed)),
-        Ok(Frame::Request(request)) if mcp.opens(&request) => {
+        Ok(Frame::Request(request)) if Mcp::is_alone(&request) => {
             let error = RpcError::invalid_request("a batch cannot open a conversation");
             Frames::One(Frame::Response(Response { id: Some(request.id), result: Err(error) }))
         }

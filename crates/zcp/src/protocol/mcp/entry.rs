@@ -110,7 +110,8 @@ pub(crate) fn route(
     })
 }
 
-fn says_version(params: Option<&str>) -> bool {
+/// Whether the parameters name a revision, which makes their message stateless.
+pub(super) fn says_version(params: Option<&str>) -> bool {
     let meta = Params::parse(params).ok().and_then(|params| params.meta);
     meta.is_some_and(|meta| meta.version.is_some())
 }

@@ -73,7 +73,7 @@ impl Mcp {
 
     /// The peer has no more to say: questions to it will not be answered, and listening ends.
     pub(crate) fn hear_no_more(&self) {
-        self.closing.cancel();
+        self.close();
         self.session.iter().for_each(|session| session.pending().abandon());
     }
 
@@ -83,12 +83,8 @@ impl Mcp {
     }
 
     /// Whether a request may not be part of a batch: it opens a conversation, or needs none.
-    pub(crate) fn opens(&self, request: &Request) -> bool {
-        let modern = || {
-            let params = Params::parse(request.params.as_deref()).ok()?;
-            params.meta?.version.map(drop)
-        };
-        self.session.is_some() && (&*request.method == "initialize" || modern().is_some())
+    pub(crate) fn is_alone(request: &Request) -> bool {
+        &*request.method == "initialize" || entry::says_version(request.params.as_deref())
     }
 
     /// Whether messages may come in arrays.

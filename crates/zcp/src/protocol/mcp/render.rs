@@ -12,10 +12,9 @@ use bytestring::ByteString;
 use serde_json::json;
 use zcp_wire::{
     Revision, RpcError,
-    error::INVALID_PARAMS,
     frame::json_text,
     mcp::{
-        Body, Cache, CacheScope, Reply, ResultType, completion::CompleteResult,
+        Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
     },
     revision::downgrade,
@@ -55,18 +54,10 @@ pub(super) fn outcome(
         Outcome::Completion(completion) => {
             Reply::new(Body::Complete(CompleteResult { completion }))
         }
-        Outcome::Paused => {
-            let mut reply = Reply::new(Body::InputRequired(report.input_required(runtime)?));
-            reply.result_type = Some(ResultType::InputRequired);
-            reply
-        }
+        Outcome::Paused => asking(report.input_required(runtime)?),
         Outcome::Fault(Fault::VisitFirst(page, offered)) => {
             match report.visit_first(runtime, page)? {
-                VisitFirst::Asked(asked) => {
-                    let mut reply = Reply::new(Body::InputRequired(asked));
-                    reply.result_type = Some(ResultType::InputRequired);
-                    reply
-                }
+                VisitFirst::Asked(asked) => asking(asked),
                 VisitFirst::Told(why) if offered == Offered::Tool => {
                     Reply::new(Body::CallTool(CallToolResult {
                         content: vec![why.into()],
@@ -84,6 +75,11 @@ pub(super) fn outcome(
     Ok(json_text(&reply))
 }
 
+fn asking(asked: InputRequired) -> Reply {
+    let result_type = Some(ResultType::InputRequired);
+    Reply { result_type, ..Reply::new(Body::InputRequired(asked)) }
+}
+
 fn error(revision: Revision, fault: Fault) -> RpcError {
     match fault {
         Fault::Unknown(what) | Fault::Invalid(what) => RpcError::invalid_params(what),
@@ -99,7 +95,6 @@ fn error(revision: Revision, fault: Fault) -> RpcError {
 }
 
 pub(super) fn no_resource(revision: Revision, uri: &str) -> RpcError {
-    let code = revision.resource_not_found();
-    debug_assert!(code == INVALID_PARAMS || code == zcp_wire::error::RESOURCE_NOT_FOUND);
-    RpcError::new(code, format!("Resource not found: {uri}")).with_data(json!({ "uri": uri }))
+    RpcError::new(revision.resource_not_found(), format!("Resource not found: {uri}"))
+        .with_data(json!({ "uri": uri }))
 }

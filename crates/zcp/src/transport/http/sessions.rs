@@ -214,8 +214,13 @@ impl Live {
     /// Goes on with a call whose connection is gone: its frames wait to be fetched.
     pub(super) fn adopt(self: &Arc<Self>, stream: u64, held: Option<Frame>, mut frames: Frames) {
         // Hanging up must not be a way to have any number of calls.
-        if lock(&self.streams).len() > ADOPTED_AT_ONCE {
-            return self.detach(stream);
+        {
+            let mut streams = lock(&self.streams);
+            if streams.len() > ADOPTED_AT_ONCE {
+                streams.remove(&stream);
+                return;
+            }
+            streams.entry(stream).or_default();
         }
         let live = self.clone();
         self.tracker.spawn(async move {
