@@ -121,7 +121,7 @@ async fn a_client_that_says_too_much_of_itself_gets_no_session() {
     let mut open = initialize(1, "2025-11-25");
     open["params"]["capabilities"]["experimental"] = json!({ "x": "y".repeat(20_000) });
     let answer = server.post(&open).send().await;
-    assert!(!answer.headers.contains_key(SESSION_ID));
+    assert!(!answer.headers.contains_key(SESSION_ID.as_str()));
     assert_eq!(answer.json().await["error"]["code"], -32602);
 }
 
@@ -129,7 +129,7 @@ async fn a_client_that_says_too_much_of_itself_gets_no_session() {
 async fn a_count_no_socket_ever_had_is_gone() {
     let server = HttpServer::new(everything()).await;
     let mut socket = Socket::connect(&server, "?resume=true").await;
-    let id = socket.upgrade.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    let id = socket.upgrade.headers()[SESSION_ID.as_str()].to_str().unwrap().to_owned();
     socket.ask(modern(1, "server/discover", json!({}))).await;
     for count in ["2", "18446744073709551615"] {
         let answer = server

@@ -101,8 +101,8 @@ async fn a_notification_gets_202_and_an_empty_body() {
     let bare = notification("notifications/cancelled", json!({ "requestId": 1 }));
     let said = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": NEWEST } });
     let said = notification("notifications/anything", said);
-    let by_header = server.post(&bare).header(PROTOCOL_VERSION, NEWEST);
-    let by_body = server.post(&said).without(PROTOCOL_VERSION);
+    let by_header = server.post(&bare).header(PROTOCOL_VERSION.as_str(), NEWEST);
+    let by_body = server.post(&said).without(PROTOCOL_VERSION.as_str());
     for call in [by_header, server.post(&said), by_body] {
         let answer = call.send().await;
         let status = answer.status;
@@ -117,7 +117,7 @@ async fn responses_and_arrays_are_refused() {
     let response = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
     for body in [response, json!([list()]), json!([list(), list()]), json!([])] {
         let call = server.post_text("/mcp", body.to_string());
-        let call = call.header(PROTOCOL_VERSION, NEWEST);
+        let call = call.header(PROTOCOL_VERSION.as_str(), NEWEST);
         assert_eq!(code(call).await, (400, -32600), "{body}");
     }
     // An array that says its revision only inside is no batch of an older one.
@@ -135,7 +135,7 @@ async fn get_and_delete_get_405() {
             let mut call = server.call(verb.clone(), "/mcp");
             call = call.header("accept", "text/event-stream").header("last-event-id", "1");
             if let Some(id) = session {
-                call = call.header(SESSION_ID, id);
+                call = call.header(SESSION_ID.as_str(), id);
             }
             let answer = call.send().await;
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{verb} {session:?}");
@@ -150,10 +150,10 @@ async fn get_and_delete_get_405() {
 async fn session_and_event_ids_are_ignored_and_never_sent() {
     let server = HttpServer::new(everything()).await;
     for message in [simple(), reporting("test_tool_with_progress")] {
-        let call = server.post(&message).header(SESSION_ID, "nobody");
-        let mut answer = call.header(LAST_EVENT_ID, "7").send().await;
+        let call = server.post(&message).header(SESSION_ID.as_str(), "nobody");
+        let mut answer = call.header(LAST_EVENT_ID.as_str(), "7").send().await;
         assert_eq!(answer.status, StatusCode::OK);
-        assert_eq!(answer.headers.get(SESSION_ID), None);
+        assert_eq!(answer.headers.get(SESSION_ID.as_str()), None);
         assert_eq!(answer.headers.get("x-zcp-session"), None);
         while answer.is_stream()
             && let Some(event) = answer.event().await
@@ -354,7 +354,7 @@ async fn an_encoded_name_is_decoded_before_it_is_compared() {
         prompts/get    | =?base64?eA==?= | =?base64?eA==?=                         | -32020
         ",
     ) {
-        let call = server.post(&named(name, method)).header(NAME, header);
+        let call = server.post(&named(name, method)).header(NAME.as_str(), header);
         let expected = match expected {
             "0" => (200, 0),
             _ => (400, -32020),
@@ -368,10 +368,10 @@ async fn an_encoded_name_is_decoded_before_it_is_compared() {
 async fn a_method_and_a_version_are_never_encoded() {
     let server = HttpServer::new(everything()).await;
     let call = server.post(&list());
-    let call = call.header(METHOD, "=?base64?dG9vbHMvbGlzdA==?=");
+    let call = call.header(METHOD.as_str(), "=?base64?dG9vbHMvbGlzdA==?=");
     assert_eq!(code(call).await, (400, -32020));
     let call = server.post(&list());
-    let call = call.header(PROTOCOL_VERSION, "=?base64?MjAyNi0wNy0yOA==?=");
+    let call = call.header(PROTOCOL_VERSION.as_str(), "=?base64?MjAyNi0wNy0yOA==?=");
     assert_eq!(code(call).await, (400, -32020));
 }
 
@@ -534,9 +534,9 @@ impl Draft {
         };
         draft.set("content-type", "application/json");
         draft.set("accept", "application/json, text/event-stream");
-        draft.set(PROTOCOL_VERSION, NEWEST);
-        draft.set(METHOD, "tools/call");
-        draft.set(NAME, "pick");
+        draft.set(PROTOCOL_VERSION.as_str(), NEWEST);
+        draft.set(METHOD.as_str(), "tools/call");
+        draft.set(NAME.as_str(), "pick");
         draft.set("mcp-param-region", "eu");
         draft
     }
@@ -561,30 +561,30 @@ impl Draft {
             "no capabilities" => params["_meta"][capabilities] = Value::Null,
             "versions differ" => {
                 params["_meta"][version] = json!("1999-01-01");
-                self.set(PROTOCOL_VERSION, NEWEST);
+                self.set(PROTOCOL_VERSION.as_str(), NEWEST);
             }
             "unsupported version" => {
                 params["_meta"][version] = json!("1999-01-01");
-                if let Some(header) = self.headers.get_mut(PROTOCOL_VERSION) {
+                if let Some(header) = self.headers.get_mut(PROTOCOL_VERSION.as_str()) {
                     *header = "1999-01-01".into();
                 }
             }
-            "no version header" => drop(self.headers.remove(PROTOCOL_VERSION)),
-            "no method header" => drop(self.headers.remove(METHOD)),
-            "methods differ" => self.set(METHOD, "TOOLS/CALL"),
-            "no name header" => drop(self.headers.remove(NAME)),
-            "names differ" => self.set(NAME, "Pick"),
-            "undecodable name" => self.set(NAME, "=?base64?cGljaw?="),
+            "no version header" => drop(self.headers.remove(PROTOCOL_VERSION.as_str())),
+            "no method header" => drop(self.headers.remove(METHOD.as_str())),
+            "methods differ" => self.set(METHOD.as_str(), "TOOLS/CALL"),
+            "no name header" => drop(self.headers.remove(NAME.as_str())),
+            "names differ" => self.set(NAME.as_str(), "Pick"),
+            "undecodable name" => self.set(NAME.as_str(), "=?base64?cGljaw?="),
             "unknown method" => {
                 self.message["method"] = json!("prompts/get");
-                self.set(METHOD, "prompts/get");
+                self.set(METHOD.as_str(), "prompts/get");
             }
             "no sampling" => params["_meta"][capabilities] = json!({}),
             "no parameter" => drop(self.headers.remove("mcp-param-region")),
             "parameters differ" => self.set("mcp-param-region", "us"),
             "unknown tool" => {
                 params["name"] = json!("nobody");
-                self.set(NAME, "nobody");
+                self.set(NAME.as_str(), "nobody");
             }
             other => panic!("unknown fault {other}"),
         }
@@ -706,7 +706,7 @@ async fn a_body_that_is_no_json_is_a_parse_error() {
         ["", "{", "nul", "7 8", &list[1..], &list[..list.len() - 1], &format!("{list} {list}")];
     for body in bodies {
         let call = server.post_text("/mcp", body.to_owned());
-        let call = call.header(PROTOCOL_VERSION, NEWEST);
+        let call = call.header(PROTOCOL_VERSION.as_str(), NEWEST);
         assert_eq!(code(call).await, (400, -32700), "{body}");
     }
 }

@@ -91,8 +91,8 @@ async fn a_version_must_be_said_every_time() {
     let (status, _) = post(&server, &modern(1, "tools/list", json!({}))).await;
     assert_eq!(status, StatusCode::OK);
     let silent = server.post(&request(2, "tools/list", json!({})));
-    let silent = silent.header(header::PROTOCOL_VERSION, NEWEST);
-    let answer = silent.header(header::METHOD, "tools/list").send().await;
+    let silent = silent.header(header::PROTOCOL_VERSION.as_str(), NEWEST);
+    let answer = silent.header(header::METHOD.as_str(), "tools/list").send().await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     assert_error(&answer.json().await, 2, -32602);
 }
@@ -339,9 +339,9 @@ async fn an_error_echoes_the_id_digit_for_digit() {
             let name = name.unwrap_or_default().to_owned();
             let body = modern("ID", method, params).to_string().replace("\"ID\"", id);
             let version = if body.contains("1999") { "1999-01-01" } else { NEWEST };
-            let call = server.post_text("/mcp", body).header(header::METHOD, method);
-            let call = call.header(header::PROTOCOL_VERSION, version);
-            let body = call.header(header::NAME, &name).send().await.text().await;
+            let call = server.post_text("/mcp", body).header(header::METHOD.as_str(), method);
+            let call = call.header(header::PROTOCOL_VERSION.as_str(), version);
+            let body = call.header(header::NAME.as_str(), &name).send().await.text().await;
             let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&body).unwrap();
             assert_eq!(members["id"].get(), id, "{body}");
             assert!(members.contains_key("error"), "{body}");
@@ -497,7 +497,7 @@ async fn a_modern_only_server_names_its_versions() {
     let mut pipe = PipeClient::new(everything().stateless_only());
     let answer = server.post(&initialize(9, "2025-11-25")).send().await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
-    assert_eq!(answer.headers.get(header::SESSION_ID), None);
+    assert_eq!(answer.headers.get(header::SESSION_ID.as_str()), None);
     for answer in [answer.json().await, pipe.ask(initialize(9, "2025-11-25")).await] {
         assert_error(&answer, 9, -32022);
         let versions = json!({ "supported": [NEWEST], "requested": "2025-11-25" });

@@ -57,16 +57,16 @@ impl HttpServer {
         let params = &message["params"];
         let meta = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
         if let Some(version) = meta.as_str() {
-            call = call.header(header::PROTOCOL_VERSION, version);
+            call = call.header(header::PROTOCOL_VERSION.as_str(), version);
             if let Some(method) = message["method"].as_str() {
-                call = call.header(header::METHOD, method);
+                call = call.header(header::METHOD.as_str(), method);
                 let name = match method {
                     "tools/call" | "prompts/get" => &params["name"],
                     "resources/read" => &params["uri"],
                     _ => &Value::Null,
                 };
                 if let Some(name) = name.as_str() {
-                    call = call.header(header::NAME, &header::encode(name));
+                    call = call.header(header::NAME.as_str(), &header::encode(name));
                 }
             }
         }
@@ -95,7 +95,7 @@ impl HttpServer {
     pub async fn open(&self, version: &str) -> Session<'_> {
         let answer = self.post(&crate::initialize("open", version)).send().await;
         assert_eq!(answer.status, StatusCode::OK);
-        let id = answer.headers[header::SESSION_ID].to_str().expect("ASCII").to_owned();
+        let id = answer.headers[header::SESSION_ID.as_str()].to_str().expect("ASCII").to_owned();
         let session = Session { server: self, id, version: version.to_owned() };
         assert_eq!(answer.json().await["result"]["protocolVersion"], version);
         let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -142,12 +142,12 @@ impl<'a> Session<'a> {
     }
 
     fn with_headers(&self, call: Call<'a>) -> Call<'a> {
-        let call = call.header(header::SESSION_ID, &self.id);
+        let call = call.header(header::SESSION_ID.as_str(), &self.id);
         // The header came with 2025-06-18.
         if self.version.as_str() < "2025-06-18" {
             call
         } else {
-            call.header(header::PROTOCOL_VERSION, &self.version)
+            call.header(header::PROTOCOL_VERSION.as_str(), &self.version)
         }
     }
 }

@@ -310,18 +310,20 @@ impl Post {
             .header("accept", "application/json, text/event-stream");
         let stated = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
         if let (Some(version), Some(method)) = (stated, message["method"].as_str()) {
-            post = post.header(header::PROTOCOL_VERSION, version).header(header::METHOD, method);
+            post = post
+                .header(header::PROTOCOL_VERSION.as_str(), version)
+                .header(header::METHOD.as_str(), method);
             let name = params["name"].as_str().or_else(|| params["uri"].as_str());
             if let Some(name) = name {
-                post = post.header(header::NAME, header::encode(name).to_string());
+                post = post.header(header::NAME.as_str(), header::encode(name).to_string());
             }
         }
         if let Some(session) = &self.session {
-            post = post.header(header::SESSION_ID, session);
+            post = post.header(header::SESSION_ID.as_str(), session);
         }
         // The header came with 2025-06-18.
         if let Some(version) = self.version.filter(|version| *version >= "2025-06-18") {
-            post = post.header(header::PROTOCOL_VERSION, version);
+            post = post.header(header::PROTOCOL_VERSION.as_str(), version);
         }
         let sent = post.body(message.to_string()).send().await;
         sent.expect("the server answers")
@@ -330,7 +332,7 @@ impl Post {
     fn note(&mut self, response: &reqwest::Response) {
         let header = |name| response.headers().get(name)?.to_str().ok();
         self.was_stream = header("content-type") == Some("text/event-stream");
-        if let Some(session) = header(header::SESSION_ID) {
+        if let Some(session) = header(header::SESSION_ID.as_str()) {
             self.session = Some(session.to_owned());
         }
     }
@@ -338,7 +340,7 @@ impl Post {
     async fn close(self) {
         if let Some(session) = self.session {
             let delete = self.client.delete(&self.url);
-            let ended = delete.header(header::SESSION_ID, session).send().await;
+            let ended = delete.header(header::SESSION_ID.as_str(), session).send().await;
             assert_eq!(ended.expect("the server answers").status(), 204);
         }
     }

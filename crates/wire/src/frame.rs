@@ -1,10 +1,14 @@
 //! A JSON-RPC frame, its payload left as text until someone needs it.
 
-use crate::RpcError;
+use crate::{
+    RpcError,
+    json::{self, Broken, Reader},
+    params::{Params, read_members},
+};
 use bytes::Bytes;
 use bytestring::ByteString;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::IgnoredAny};
-use serde_json::{error::Category, value::RawValue};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 /// One message between two peers.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +50,23 @@ pub struct Response {
     pub result: Result<ByteString, RpcError>,
 }
 
+impl Response {
+    /// The text before and after its result: a wire may send a long result as it is held, between
+    /// the two, instead of copying it.
+    pub fn around(&self) -> (String, &'static str) {
+        let mut before = String::with_capacity(80);
+        before.push_str(OPENING);
+        if let Some(id) = &self.id {
+            member(&mut before, "id", id.as_json());
+        }
+        member(&mut before, "result", "");
+        (before, "}")
+    }
+}
+
+/// How every frame begins.
+const OPENING: &str = r#"{"jsonrpc":"2.0""#;
+
 /// A request id: a string or an integer of any size, kept as the JSON text it came as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(ByteString);
@@ -58,7 +79,7 @@ impl Id {
 
     /// A string id.
     pub fn text(text: &str) -> Self {
-        Self(quoted(text))
+        Self(json::text(text))
     }
 
     /// The id as JSON text: `7` or `"seven"`.
@@ -132,72 +153,115 @@ impl From<Malformed> for Frame {
 }
 
 impl Message {
-    /// Reads a message. The frames share the bytes they came in.
-    pub fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        let text =
-            ByteString::try_from(bytes).map_err(|_| RpcError::parse("the bytes are not UTF-8"))?;
+    /// Reads a message, and the parameters of one frame. They share the text they came in.
+    pub fn read(text: &ByteString) -> Result<(Self, Result<Params<'_>, RpcError>), Malformed> {
         if !text.trim_start().starts_with('[') {
-            return Frame::parse(&text).map(Self::One);
+            return Frame::read(text).map(|(frame, params)| (Self::One(frame), params));
         }
-        let items: Vec<&RawValue> = serde_json::from_str(&text).map_err(RpcError::parse)?;
+        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(RpcError::parse)?;
         if items.is_empty() {
             return Err(RpcError::invalid_request("an empty batch").into());
         }
         let frames = items.into_iter().map(|item| Frame::parse(&text.slice_ref(item.get())));
-        Ok(Self::Batch(frames.collect()))
+        Ok((Self::Batch(frames.collect()), Ok(Params::default())))
+    }
+
+    /// Reads a message that is needed as a whole.
+    pub fn parse(bytes: Bytes) -> Result<Self, Malformed> {
+        Self::read(&Self::text(bytes)?).map(|(message, _)| message)
+    }
+
+    /// Bytes as text, if they are.
+    pub fn text(bytes: Bytes) -> Result<ByteString, Malformed> {
+        ByteString::try_from(bytes).map_err(|_| RpcError::parse("the bytes are not UTF-8").into())
     }
 }
 
-/// The members of every kind of frame; which are present tells the kind.
-#[derive(Deserialize)]
+/// The members of every kind of frame, as text; which are present tells the kind.
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+    jsonrpc: Option<&'a str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
+    /// What is in `params`, when that is an object.
+    read: Params<'a>,
+    read_error: Option<RpcError>,
 }
 
-/// Tells `null` from absent.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+impl<'a> Envelope<'a> {
+    fn parse(text: &'a str) -> Result<Self, RpcError> {
+        let mut all = Self::default();
+        let mut reader = Reader::new(text);
+        let twice = read_members(&mut reader, |reader, name| {
+            if name == "params" && reader.is_at_object() {
+                let object = reader.text_of(|reader| {
+                    all.read_error = all.read.read(reader)?.err();
+                    Some(())
+                })?;
+                return Some(all.params.replace(object).is_none());
+            }
+            let value = reader.value()?;
+            let place = match name {
+                "jsonrpc" => &mut all.jsonrpc,
+                "id" => &mut all.id,
+                "method" => &mut all.method,
+                "params" => &mut all.params,
+                "result" => &mut all.result,
+                "error" => &mut all.error,
+                _ => return Some(true),
+            };
+            Some(place.replace(value).is_none())
+        });
+        match twice.filter(|_| reader.end().is_some()) {
+            Some(None) => Ok(all),
+            Some(Some(name)) => {
+                Err(RpcError::invalid_request(format!("not a message: `{name}` is there twice")))
+            }
+            None => Err(match json::explain(text) {
+                Broken::NotJson(why) => RpcError::parse(why),
+                Broken::NotAnObject => {
+                    RpcError::invalid_request("not a message: a message is an object")
+                }
+            }),
+        }
+    }
 }
+
+/// A frame, and what is in its parameters: read in one pass.
+pub type Read<'a> = (Frame, Result<Params<'a>, RpcError>);
 
 impl Frame {
     /// Reads one frame of JSON text, borrowing from it.
     pub fn parse(text: &ByteString) -> Result<Self, Malformed> {
-        let envelope: Envelope<'_> =
-            serde_json::from_str(text).map_err(|error| match error.classify() {
-                // It stopped at the first member it could not use; the rest may not be JSON.
-                Category::Data => match serde_json::from_str::<IgnoredAny>(text) {
-                    Ok(_) => RpcError::invalid_request(format!("not a message: {error}")),
-                    Err(error) => RpcError::parse(error),
-                },
-                _ => RpcError::parse(error),
-            })?;
-        let id = envelope.id.and_then(|raw| Id::take(raw.get(), || text.slice_ref(raw.get())));
+        Self::read(text).map(|(frame, _)| frame)
+    }
+
+    /// Reads one frame of JSON text, and its parameters.
+    pub fn read(text: &ByteString) -> Result<Read<'_>, Malformed> {
+        let envelope = Envelope::parse(text)?;
+        let frame = Self::of(text, &envelope)?;
+        Ok((frame, envelope.read_error.map_or(Ok(envelope.read), Err)))
+    }
+
+    fn of(text: &ByteString, envelope: &Envelope<'_>) -> Result<Self, Malformed> {
+        let id = envelope.id.and_then(|raw| Id::take(raw, || text.slice_ref(raw)));
         let refuse =
             |why: &str| Malformed { id: id.clone(), error: RpcError::invalid_request(why) };
 
-        if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        if envelope.jsonrpc != Some(r#""2.0""#) {
             return Err(refuse(r#"`jsonrpc` must be "2.0""#));
         }
         if let Some(method) = envelope.method {
             let method =
                 method_name(text, method).ok_or_else(|| refuse("`method` must be a string"))?;
-            let params = envelope.params.map(|raw| text.slice_ref(raw.get()));
-            if params.as_ref().is_some_and(|params| !params.starts_with('{')) {
+            let params = envelope.params.filter(|params| *params != "null");
+            if params.is_some_and(|params| !params.starts_with('{')) {
                 return Err(refuse("`params` must be an object"));
             }
+            let params = params.map(|params| text.slice_ref(params));
             return match (envelope.id, id) {
                 (None, _) => Ok(Self::Notification(Notification { method, params })),
                 (Some(_), Some(id)) => Ok(Self::Request(Request { id, method, params })),
@@ -206,10 +270,10 @@ impl Frame {
                 }
             };
         }
-        let result = match (envelope.result, envelope.error) {
-            (Some(result), None) => Ok(text.slice_ref(result.get())),
+        let result = match (envelope.result, envelope.error.filter(|error| *error != "null")) {
+            (Some(result), None) => Ok(text.slice_ref(result)),
             // Whoever waits for this answer is told; the peer's id must not be answered.
-            (None, Some(error)) => Err(serde_json::from_str(error.get())
+            (None, Some(error)) => Err(serde_json::from_str(error)
                 .unwrap_or_else(|_| RpcError::internal("an error without code and message"))),
             _ => return Err(refuse("neither a request, a notification nor a response")),
         };
@@ -217,8 +281,8 @@ impl Frame {
     }
 
     /// Appends the frame as one line of JSON text, without the newline.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+    pub fn write(&self, out: &mut String) {
+        out.push_str(OPENING);
         match self {
             Self::Request(Request { id, method, params }) => {
                 member(out, "id", id.as_json());
@@ -233,11 +297,11 @@ impl Frame {
                 }
                 match result {
                     Ok(result) => member(out, "result", result),
-                    Err(error) => member(out, "error", &json_text(error)),
+                    Err(error) => member(out, "error", &json::text(error)),
                 }
             }
         }
-        out.push(b'}');
+        out.push('}');
     }
 
     /// The frame as JSON text.
@@ -249,42 +313,33 @@ impl Frame {
             }
             Self::Response(Response { result, .. }) => result.as_ref().map_or(0, |it| it.len()),
         };
-        let mut out = Vec::with_capacity(payload + 160);
+        let mut out = String::with_capacity(payload + 160);
         self.write(&mut out);
-        ByteString::try_from(out).expect("made of strings")
+        out.into()
     }
 }
 
-fn method_name(text: &ByteString, method: &RawValue) -> Option<ByteString> {
-    let inner = method.get().strip_prefix('"')?.strip_suffix('"')?;
+fn method_name(text: &ByteString, method: &str) -> Option<ByteString> {
+    let inner = method.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        return serde_json::from_str::<String>(method.get()).ok().map(Into::into);
+        return serde_json::from_str::<String>(method).ok().map(Into::into);
     }
     Some(text.slice_ref(inner))
 }
 
-fn member(out: &mut Vec<u8>, name: &str, json: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    out.extend_from_slice(json.as_bytes());
+fn member(out: &mut String, name: &str, json: &str) {
+    out.push_str(",\"");
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(json);
 }
 
-fn named(out: &mut Vec<u8>, method: &str, params: Option<&str>) {
-    member(out, "method", &quoted(method));
+fn named(out: &mut String, method: &str, params: Option<&str>) {
+    out.push_str(",\"method\":");
+    json::push_string(out, method);
     if let Some(params) = params {
         member(out, "params", params);
     }
-}
-
-fn quoted(text: &str) -> ByteString {
-    json_text(text)
-}
-
-/// Any of our own messages as JSON text.
-pub fn json_text<T: Serialize + ?Sized>(value: &T) -> ByteString {
-    let bytes = serde_json::to_vec(value).expect("messages have string keys and no failing parts");
-    ByteString::try_from(bytes).expect("JSON is UTF-8")
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! Header names, and how a value that HTTP cannot carry as it is travels in one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use http::HeaderName;
 use std::borrow::Cow;
 
 /// The revision a request is made in.
-pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+pub static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// Which session of the handshake era a request belongs to.
-pub const SESSION_ID: &str = "mcp-session-id";
+pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The request's method.
-pub const METHOD: &str = "mcp-method";
+pub static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The tool, prompt, resource or task the request names.
-pub const NAME: &str = "mcp-name";
+pub static NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// What precedes a mirrored argument's header name.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// Where a broken event stream is to go on.
-pub const LAST_EVENT_ID: &str = "last-event-id";
+pub static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";

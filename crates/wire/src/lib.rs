@@ -7,6 +7,7 @@
 pub mod error;
 pub mod frame;
 pub mod header;
+pub mod json;
 pub mod line;
 pub mod mcp;
 pub mod meta;

@@ -13,8 +13,9 @@ pub mod sampling;
 pub mod subscriptions;
 pub mod tools;
 
-use crate::{Id, meta};
-
+use crate::{Id, json, meta};
+use bytestring::ByteString;
+use content::Content;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, value::RawValue};
 use std::sync::Arc;
@@ -50,6 +51,47 @@ impl Reply {
             meta: ResultMeta::default(),
         }
     }
+
+    /// The result as JSON text.
+    pub fn to_text(&self) -> ByteString {
+        match &self.body {
+            Body::CallTool(result) => self.tool_text(result),
+            _ => json::text(self),
+        }
+    }
+
+    /// What `serde` would write, with a quarter of the instructions, and less for long texts.
+    fn tool_text(&self, result: &tools::CallToolResult) -> ByteString {
+        let length: usize = result.content.iter().map(Content::length).sum();
+        let mut out = String::with_capacity(length + 256);
+        out.push('{');
+        if let Some(result_type) = self.result_type {
+            out.push_str(r#""resultType":""#);
+            out.push_str(result_type.as_str());
+            out.push_str(r#"","#);
+        }
+        out.push_str(r#""content":["#);
+        for (index, content) in result.content.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            content.write(&mut out);
+        }
+        out.push(']');
+        if let Some(structured) = &result.structured_content {
+            out.push_str(r#","structuredContent":"#);
+            out.push_str(&json::text(structured));
+        }
+        if result.is_error {
+            out.push_str(r#","isError":true"#);
+        }
+        if !self.meta.is_empty() {
+            out.push_str(r#","_meta":"#);
+            self.meta.write(&mut out);
+        }
+        out.push('}');
+        out.into()
+    }
 }
 
 /// What kind of result this is.
@@ -60,6 +102,15 @@ pub enum ResultType {
     Complete,
     /// The call wants answers, and to be made again with them.
     InputRequired,
+}
+
+impl ResultType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::InputRequired => "input_required",
+        }
+    }
 }
 
 /// The members of each method's result.
@@ -142,6 +193,19 @@ impl ResultMeta {
     fn is_empty(&self) -> bool {
         self.server_info.is_none() && self.subscription_id.is_none() && self.extra.is_empty()
     }
+
+    fn write(&self, out: &mut String) {
+        match &self.server_info {
+            Some(info) if self.subscription_id.is_none() && self.extra.is_empty() => {
+                out.push_str("{\"");
+                out.push_str(meta::SERVER_INFO);
+                out.push_str("\":");
+                out.push_str(info.get());
+                out.push('}');
+            }
+            _ => out.push_str(&json::text(self)),
+        }
+    }
 }
 
 impl Serialize for ResultMeta {
@@ -191,6 +255,37 @@ impl InputRequest {
             Self::Elicit(_) => "elicitation/create",
             Self::Sample(_) => "sampling/createMessage",
             Self::Roots(_) => "roots/list",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{content::Kind, *};
+    use serde_json::json;
+
+    #[test]
+    fn a_tools_result_by_hand_is_what_serde_writes() {
+        let odd = "\"quoted\" \\ \n\u{1}\u{7f} größe 🦀".repeat(20);
+        let content = [
+            Content::text("plain"),
+            Content::text(odd.clone()),
+            Content::image(b"pixels", "image/png"),
+            Content::audio(b"waves", "audio/wav"),
+            Content { meta: Some(Extra::new()), ..Content::text(odd.clone()) },
+            Kind::ToolUse { id: "1".into(), name: odd.clone(), input: json!([1]) }.into(),
+        ];
+        let info: Arc<RawValue> = serde_json::value::to_raw_value("me").unwrap().into();
+        for (count, is_error) in (0..=content.len()).flat_map(|n| [(n, true), (n, false)]) {
+            let mut reply = Reply::new(Body::CallTool(tools::CallToolResult {
+                content: content[..count].to_vec(),
+                structured_content: is_error.then(|| json!({ "odd": odd })),
+                is_error,
+            }));
+            reply.result_type = reply.result_type.filter(|_| count > 1);
+            reply.meta.server_info = Some(info.clone()).filter(|_| count > 2);
+            reply.meta.subscription_id = (count > 4).then(|| Id::number(7));
+            assert_eq!(reply.to_text(), json::text(&reply));
         }
     }
 }

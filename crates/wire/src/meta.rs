@@ -1,8 +1,11 @@
 //! `_meta`: what a message says about itself.
 
-use crate::{RpcError, mcp::logging::Level};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use crate::{
+    RpcError,
+    json::Reader,
+    mcp::logging::Level,
+    params::{fill, read_members},
+};
 use std::borrow::Cow;
 
 /// The revision a request is made in; its presence is what makes a request modern.
@@ -19,41 +22,61 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A request's `_meta`, still in the request's own text.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub struct Meta<'a> {
     /// See [`PROTOCOL_VERSION`].
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-    pub version: Option<&'a RawValue>,
+    pub version: Option<&'a str>,
     /// See [`CLIENT_CAPABILITIES`].
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-    pub capabilities: Option<&'a RawValue>,
+    pub capabilities: Option<&'a str>,
     /// See [`CLIENT_INFO`].
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientInfo")]
-    pub client_info: Option<&'a RawValue>,
+    pub client_info: Option<&'a str>,
     /// See [`LOG_LEVEL`].
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
-    pub log_level: Option<&'a RawValue>,
+    pub log_level: Option<&'a str>,
     /// What the request's progress is to be reported under.
-    #[serde(borrow, default, rename = "progressToken")]
-    pub progress_token: Option<&'a RawValue>,
+    pub progress_token: Option<&'a str>,
     /// The W3C trace the request is part of.
-    #[serde(borrow, default)]
-    pub traceparent: Option<&'a RawValue>,
+    pub traceparent: Option<&'a str>,
     /// The W3C trace's vendor state.
-    #[serde(borrow, default)]
-    pub tracestate: Option<&'a RawValue>,
+    pub tracestate: Option<&'a str>,
     /// The W3C baggage.
-    #[serde(borrow, default)]
-    pub baggage: Option<&'a RawValue>,
+    pub baggage: Option<&'a str>,
 }
 
 impl<'a> Meta<'a> {
+    /// Reads `_meta` where it is in a message. Nothing when it is not an object.
+    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<Result<(), RpcError>> {
+        let twice = read_members(reader, |reader, name| match self.place(name) {
+            Some(place) => fill(place, reader.value()?),
+            None => reader.value().map(|_| true),
+        })?;
+        Some(match twice {
+            None => Ok(()),
+            Some(name) => {
+                Err(RpcError::invalid_params(format!("`_meta`: `{name}` is there twice")))
+            }
+        })
+    }
+
+    fn place<'b>(&'b mut self, name: &str) -> Option<&'b mut Option<&'a str>> {
+        Some(match name {
+            PROTOCOL_VERSION => &mut self.version,
+            CLIENT_CAPABILITIES => &mut self.capabilities,
+            CLIENT_INFO => &mut self.client_info,
+            LOG_LEVEL => &mut self.log_level,
+            "progressToken" => &mut self.progress_token,
+            "traceparent" => &mut self.traceparent,
+            "tracestate" => &mut self.tracestate,
+            "baggage" => &mut self.baggage,
+            _ => return None,
+        })
+    }
+
     /// The wanted log level.
     pub fn level(&self) -> Result<Option<Level>, RpcError> {
         let Some(raw) = self.log_level else {
             return Ok(None);
         };
-        serde_json::from_str(raw.get()).map(Some).map_err(|_| {
+        serde_json::from_str(raw).map(Some).map_err(|_| {
             RpcError::invalid_params(format!(
                 "`{LOG_LEVEL}` must be one of {}",
                 Level::NAMES.join(", ")
@@ -87,8 +110,8 @@ pub struct Trace {
     pub baggage: Option<String>,
 }
 
-fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    serde_json::from_str(raw?.get()).ok()
+fn text(raw: Option<&str>) -> Option<Cow<'_, str>> {
+    serde_json::from_str(raw?).ok()
 }
 
 /// Whether the text is a list of `key=value`, as `tracestate` and `baggage` are.

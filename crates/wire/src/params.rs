@@ -1,57 +1,38 @@
 //! A request's parameters: one borrowed pass over the members of every method.
 
-use crate::{RpcError, meta::Meta};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use crate::{
+    RpcError,
+    json::{self, Broken, Reader},
+    meta::Meta,
+};
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// The members a server's methods take. Each is read as text here and by its method further on,
-/// so that a wrong member is an error of that member and an unknown one is none.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// The members a server's methods take, each as JSON text; one that is `null` is not there. A
+/// method reads its own further on, so that a wrong member is an error of that member and an
+/// unknown one is none.
+#[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each field is the member of its name")]
 pub struct Params<'a> {
-    #[serde(borrow, default, rename = "_meta")]
     pub meta: Option<Meta<'a>>,
-    #[serde(borrow, default, rename = "meta")]
-    other_meta: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub uri: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub arguments: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub cursor: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub input_responses: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub request_state: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "ref")]
-    pub reference: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub argument: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub context: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub level: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub notifications: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub protocol_version: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub capabilities: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub client_info: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub request_id: Option<&'a RawValue>,
-}
-
-/// The `meta` some clients write for `_meta`.
-#[derive(Deserialize)]
-struct OtherMeta<'a> {
-    #[serde(borrow, default, alias = "progressToken")]
-    progress_token: Option<&'a RawValue>,
+    /// A `_meta` that is none.
+    odd_meta: Option<&'a str>,
+    other_meta: Option<&'a str>,
+    pub name: Option<&'a str>,
+    pub uri: Option<&'a str>,
+    pub arguments: Option<&'a str>,
+    pub cursor: Option<&'a str>,
+    pub input_responses: Option<&'a str>,
+    pub request_state: Option<&'a str>,
+    pub reference: Option<&'a str>,
+    pub argument: Option<&'a str>,
+    pub context: Option<&'a str>,
+    pub level: Option<&'a str>,
+    pub notifications: Option<&'a str>,
+    pub protocol_version: Option<&'a str>,
+    pub capabilities: Option<&'a str>,
+    pub client_info: Option<&'a str>,
+    pub request_id: Option<&'a str>,
 }
 
 impl<'a> Params<'a> {
@@ -60,22 +41,106 @@ impl<'a> Params<'a> {
         let Some(text) = text else {
             return Ok(Self::default());
         };
-        serde_json::from_str(text)
-            .map_err(|error| RpcError::invalid_params(format!("params: {error}")))
+        let (mut reader, mut all) = (Reader::new(text), Self::default());
+        match all.read(&mut reader).filter(|_| reader.end().is_some()) {
+            Some(read) => read.map(|()| all),
+            None => Err(RpcError::invalid_params(match json::explain(text) {
+                Broken::NotJson(why) => format!("params: {why}"),
+                Broken::NotAnObject => "`params` must be an object".to_owned(),
+            })),
+        }
+    }
+
+    /// Reads the parameters where they are in a message. Nothing when they are not an object.
+    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<Result<(), RpcError>> {
+        let mut read_meta = Ok(());
+        let twice = read_members(reader, |reader, name| {
+            if name == "_meta" && reader.is_at_object() {
+                let first = self.meta.is_none();
+                read_meta = self.meta.insert(Meta::default()).read(reader)?;
+                return Some(first);
+            }
+            match self.place(name) {
+                Some(place) => fill(place, reader.value()?),
+                None => reader.value().map(|_| true),
+            }
+        })?;
+        Some(match twice {
+            Some(name) => Err(RpcError::invalid_params(format!("params: `{name}` is there twice"))),
+            None if self.odd_meta.is_some() => {
+                Err(RpcError::invalid_params("`_meta` must be an object"))
+            }
+            None => read_meta,
+        })
+    }
+
+    fn place<'b>(&'b mut self, name: &str) -> Option<&'b mut Option<&'a str>> {
+        Some(match name {
+            "_meta" => &mut self.odd_meta,
+            "meta" => &mut self.other_meta,
+            "name" => &mut self.name,
+            "uri" => &mut self.uri,
+            "arguments" => &mut self.arguments,
+            "cursor" => &mut self.cursor,
+            "inputResponses" => &mut self.input_responses,
+            "requestState" => &mut self.request_state,
+            "ref" => &mut self.reference,
+            "argument" => &mut self.argument,
+            "context" => &mut self.context,
+            "level" => &mut self.level,
+            "notifications" => &mut self.notifications,
+            "protocolVersion" => &mut self.protocol_version,
+            "capabilities" => &mut self.capabilities,
+            "clientInfo" => &mut self.client_info,
+            "requestId" => &mut self.request_id,
+            _ => return None,
+        })
+    }
+
+    /// Whether they name a revision, which makes their message stateless.
+    pub fn says_version(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.version.is_some())
     }
 
     /// What the request's progress is to be reported under: `_meta.progressToken`, or what
     /// older clients wrote, `meta.progressToken` and `meta.progress_token`.
-    pub fn progress_token(&self) -> Option<&'a RawValue> {
+    pub fn progress_token(&self) -> Option<&'a str> {
         let usual = self.meta.as_ref().and_then(|meta| meta.progress_token);
-        let other =
-            || serde_json::from_str::<OtherMeta<'a>>(self.other_meta?.get()).ok()?.progress_token;
-        usual.or_else(other).filter(|token| crate::Id::from_json(token.get()).is_some())
+        let other = || {
+            let mut token = None;
+            let read = json::members(self.other_meta?, |name, value| {
+                if let "progressToken" | "progress_token" = &*name {
+                    token = Some(value);
+                }
+            });
+            token.filter(|_| read)
+        };
+        usual.or_else(other).filter(|token| crate::Id::from_json(token).is_some())
     }
 }
 
+/// Reads an object's members by name, and says which was there twice: `member` is false for it.
+pub(crate) fn read_members<'a>(
+    reader: &mut Reader<'a>,
+    mut member: impl FnMut(&mut Reader<'a>, &str) -> Option<bool>,
+) -> Option<Option<String>> {
+    let mut twice = None;
+    reader.object(|reader, name| {
+        if !member(reader, &name)? {
+            twice = Some(name.into_owned());
+        }
+        Some(())
+    })?;
+    Some(twice)
+}
+
+/// Puts a member's text into its place, unless it is `null`; false when there is one already.
+pub(crate) fn fill<'a>(place: &mut Option<&'a str>, value: &'a str) -> Option<bool> {
+    Some(value == "null" || place.replace(value).is_none())
+}
+
 /// A member that must be a string.
-pub fn text<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, RpcError> {
+pub fn text<'a>(name: &str, raw: Option<&'a str>) -> Result<Cow<'a, str>, RpcError> {
     optional_text(name, raw)?
         .ok_or_else(|| RpcError::invalid_params(format!("`{name}` is missing")))
 }
@@ -83,13 +148,13 @@ pub fn text<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, R
 /// A member that is a string if it is there.
 pub fn optional_text<'a>(
     name: &str,
-    raw: Option<&'a RawValue>,
+    raw: Option<&'a str>,
 ) -> Result<Option<Cow<'a, str>>, RpcError> {
     let Some(raw) = raw else { return Ok(None) };
-    if let Some(plain) = plain_string(raw.get()) {
+    if let Some(plain) = plain_string(raw) {
         return Ok(Some(Cow::Borrowed(plain)));
     }
-    serde_json::from_str::<String>(raw.get())
+    serde_json::from_str::<String>(raw)
         .map(|text| Some(Cow::Owned(text)))
         .map_err(|_| RpcError::invalid_params(format!("`{name}` must be a string")))
 }
@@ -101,9 +166,9 @@ fn plain_string(json: &str) -> Option<&str> {
 }
 
 /// A member that must be of a type.
-pub fn member<T: DeserializeOwned>(name: &str, raw: Option<&RawValue>) -> Result<T, RpcError> {
+pub fn member<T: DeserializeOwned>(name: &str, raw: Option<&str>) -> Result<T, RpcError> {
     let raw = raw.ok_or_else(|| RpcError::invalid_params(format!("`{name}` is missing")))?;
-    serde_json::from_str(raw.get())
+    serde_json::from_str(raw)
         .map_err(|error| RpcError::invalid_params(format!("`{name}`: {error}")))
 }
 
@@ -119,7 +184,7 @@ mod tests {
             r#"{"meta":{"progress_token":7}}"#,
         ] {
             let params = Params::parse(Some(json)).unwrap();
-            assert_eq!(params.progress_token().map(RawValue::get), Some("7"), "{json}");
+            assert_eq!(params.progress_token(), Some("7"), "{json}");
         }
     }
 }

@@ -38,6 +38,11 @@ impl Frames {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
+    /// The next frame if it is there already.
+    pub async fn at_once(&mut self) -> Poll<Option<Frame>> {
+        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *self).poll_next(context))).await
+    }
+
     /// The response, when everything before it has been passed over.
     pub async fn response(mut self) -> Option<Response> {
         loop {

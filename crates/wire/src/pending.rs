@@ -4,8 +4,8 @@ use crate::{Id, Response, RpcError};
 use bytestring::ByteString;
 use futures_channel::oneshot;
 use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// What a response carries: JSON text of the result, or why there is none.
@@ -14,7 +14,7 @@ pub type Reply = Result<ByteString, RpcError>;
 /// The table of open requests.
 #[derive(Debug, Default)]
 pub struct Pending {
-    prefix: Option<String>,
+    prefix: Option<Arc<str>>,
     // A std mutex: never held across an await.
     waiting: Mutex<Waiting>,
 }
@@ -22,14 +22,14 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Waiting {
     opened: i64,
-    by_id: HashMap<Id, oneshot::Sender<Reply>>,
+    by_id: BTreeMap<Id, oneshot::Sender<Reply>>,
     /// Nobody is there to answer any more.
     abandoned: bool,
 }
 
 impl Pending {
     /// A table whose ids no other table has: `prefix-1` and so on, instead of 1 and so on.
-    pub fn named(prefix: String) -> Self {
+    pub fn named(prefix: Arc<str>) -> Self {
         Self { prefix: Some(prefix), ..Self::default() }
     }
 

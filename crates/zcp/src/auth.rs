@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// Who calls: whatever a layer of the wire left in the request's extensions, or nobody in
 /// particular. Sessions, handles and sealed states are bound to it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Principal(Option<Arc<str>>);
 
 impl Principal {

@@ -1,6 +1,7 @@
 //! Content: what tools and prompts say, in words, pictures, sounds and references.
 
 use super::{Extra, resources::Resource};
+use crate::json;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +101,40 @@ pub enum Role {
 }
 
 impl Content {
+    /// About how long its JSON text is.
+    pub(super) fn length(&self) -> usize {
+        match &self.kind {
+            Kind::Text { text: data } | Kind::Image { data, .. } | Kind::Audio { data, .. } => {
+                data.len() + data.len() / 16 + 64
+            }
+            _ => 256,
+        }
+    }
+
+    /// Appends it as JSON text.
+    pub(super) fn write(&self, out: &mut String) {
+        let (kind, member, data, mime_type) = match &self.kind {
+            _ if self.annotations.is_some() || self.meta.is_some() => {
+                return out.push_str(&json::text(self));
+            }
+            Kind::Text { text } => ("text", "text", text, None),
+            Kind::Image { data, mime_type } => ("image", "data", data, Some(mime_type)),
+            Kind::Audio { data, mime_type } => ("audio", "data", data, Some(mime_type)),
+            _ => return out.push_str(&json::text(self)),
+        };
+        out.push_str(r#"{"type":""#);
+        out.push_str(kind);
+        out.push_str(r#"",""#);
+        out.push_str(member);
+        out.push_str(r#"":"#);
+        json::push_string(out, data);
+        if let Some(mime_type) = mime_type {
+            out.push_str(r#","mimeType":"#);
+            json::push_string(out, mime_type);
+        }
+        out.push('}');
+    }
+
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Kind::Text { text: text.into() }.into()

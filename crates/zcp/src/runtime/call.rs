@@ -28,7 +28,7 @@ pub enum Op {
     /// One page of a list, after an item's name.
     List { kind: ListKind, after: Option<String> },
     /// A tool, with JSON text of its arguments' object.
-    CallTool { name: String, args: Option<ByteString> },
+    CallTool { name: ByteString, args: Option<ByteString> },
     /// A resource.
     ReadResource { uri: String },
     /// A prompt.
@@ -38,19 +38,31 @@ pub enum Op {
 }
 
 impl Op {
+    /// What metrics and traces call each kind of operation.
+    pub(crate) const LABELS: [&str; 8] = [
+        "list tools",
+        "list prompts",
+        "list resources",
+        "list templates",
+        "call tool",
+        "read resource",
+        "get prompt",
+        "complete",
+    ];
+
     /// What metrics and traces call it.
     pub fn label(&self) -> &'static str {
+        Self::LABELS[self.kind()]
+    }
+
+    /// Where its label is.
+    pub(crate) fn kind(&self) -> usize {
         match self {
-            Self::List { kind, .. } => match kind {
-                ListKind::Tools => "list tools",
-                ListKind::Prompts => "list prompts",
-                ListKind::Resources => "list resources",
-                ListKind::Templates => "list templates",
-            },
-            Self::CallTool { .. } => "call tool",
-            Self::ReadResource { .. } => "read resource",
-            Self::GetPrompt { .. } => "get prompt",
-            Self::Complete(_) => "complete",
+            Self::List { kind, .. } => *kind as usize,
+            Self::CallTool { .. } => 4,
+            Self::ReadResource { .. } => 5,
+            Self::GetPrompt { .. } => 6,
+            Self::Complete(_) => 7,
         }
     }
 }

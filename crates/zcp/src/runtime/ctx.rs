@@ -1,17 +1,26 @@
 //! The call in progress, seen from inside a handler.
 
 use super::{
+    Runtime,
     ask::{self, Answer, Visit},
-    changes::{Change, Changes},
+    changes::Change,
     error::{CallError, Result},
 };
-use crate::{auth::Principal, seal::KeyRing};
-use futures_util::future::BoxFuture;
+use crate::auth::Principal;
+use futures_util::{future::BoxFuture, task::AtomicWaker};
 use http::Extensions;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     mcp::{
@@ -26,6 +35,8 @@ use zcp_wire::{
 
 /// What a protocol does for a running call.
 pub trait Reporter: Send + Sync {
+    /// What is known of the call.
+    fn about(&self) -> &About;
     /// How far the call is. May be dropped when the client does not keep up.
     fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>);
     /// Something for the client's developer.
@@ -36,15 +47,12 @@ pub trait Reporter: Send + Sync {
     fn kept(&self, key: &str) -> Option<Value>;
     /// Keeps a value for later runs of this call.
     fn keep(&self, key: &str, value: Value);
-    /// Lets the client go; it fetches the rest of the call later, where the wire allows that.
-    fn release(&self, retry: Duration);
 }
 
 /// The call in progress, seen from inside a handler. Cheap to clone.
 #[derive(Clone)]
 pub struct Ctx {
     reporter: Arc<dyn Reporter>,
-    about: Arc<About>,
 }
 
 /// What is known of a call before it runs.
@@ -54,41 +62,98 @@ pub struct About {
     /// What the caller's client can do.
     pub client: Arc<ClientCapabilities>,
     /// The trace the call is part of.
-    pub trace: Option<Trace>,
-    /// Stops the call's work.
-    pub cancelled: CancellationToken,
+    pub trace: Option<Box<Trace>>,
+    /// Whether the call was stopped.
+    pub stop: Stop,
     /// What the wire and its layers left for the call.
-    pub extensions: Extensions,
-    /// Where changes are announced.
-    pub changes: Changes,
-    /// What handles are sealed with.
-    pub keys: Arc<KeyRing>,
+    pub extensions: Arc<Extensions>,
+    /// How the wire is told to let the client go, where it can.
+    pub(crate) release: Option<Release>,
+    /// What runs the call.
+    pub runtime: Runtime,
+}
+
+/// Stops a call's work. The token is made when someone asks for it: most calls end before.
+#[derive(Debug, Default)]
+pub struct Stop {
+    stopped: AtomicBool,
+    token: OnceLock<CancellationToken>,
+}
+
+impl Stop {
+    /// Stops the work, now and whoever asks later.
+    pub fn now(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.token.get().into_iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Whether the work was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// A token that is cancelled when the work is stopped.
+    pub fn token(&self) -> &CancellationToken {
+        let token = self.token.get_or_init(CancellationToken::new);
+        if self.is_stopped() {
+            token.cancel();
+        }
+        token
+    }
+}
+
+/// A call's wish to let its client go, heard by a wire whose clients can come back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Release(Arc<Wish>);
+
+#[derive(Debug, Default)]
+struct Wish {
+    retry: OnceLock<Duration>,
+    waker: AtomicWaker,
+}
+
+impl Release {
+    /// Lets the client go; it comes back after `retry`.
+    fn now(&self, retry: Duration) {
+        let _ = self.0.retry.set(retry);
+        self.0.waker.wake();
+    }
+
+    /// Waits for the wish.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Duration> {
+        self.0.waker.register(context.waker());
+        self.0.retry.get().map_or(Poll::Pending, |retry| Poll::Ready(*retry))
+    }
 }
 
 impl Ctx {
     /// A context that reports to `reporter`.
-    pub fn new(reporter: Arc<dyn Reporter>, about: About) -> Self {
-        Self { reporter, about: Arc::new(about) }
+    pub fn new(reporter: Arc<dyn Reporter>) -> Self {
+        Self { reporter }
+    }
+
+    fn about(&self) -> &About {
+        self.reporter.about()
     }
 
     /// What the wire or one of its layers left for this call.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.about.extensions.get()
+        self.about().extensions.get()
     }
 
     /// Who calls.
     pub fn principal(&self) -> &Principal {
-        &self.about.principal
+        &self.about().principal
     }
 
     /// What the caller's client can do.
     pub fn client(&self) -> &ClientCapabilities {
-        &self.about.client
+        &self.about().client
     }
 
     /// The trace this call is part of, to be passed on to whatever it calls.
     pub fn trace(&self) -> Option<&Trace> {
-        self.about.trace.as_ref()
+        self.about().trace.as_deref()
     }
 
     /// Says how far the call is: `done` of `total`. Must grow from one report to the next; what
@@ -142,7 +207,7 @@ impl Ctx {
 
     /// Tells the client that was sent there that the page is done.
     pub async fn visited(&self, visit: &str) -> Result<()> {
-        Ok(self.about.changes.announce(&Change::Visited(visit.to_owned())).await?)
+        Ok(self.about().runtime.announce(&Change::Visited(visit.to_owned())).await?)
     }
 
     /// Asks the client's model.
@@ -178,37 +243,41 @@ impl Ctx {
     /// Waits until the call is cancelled. A handler is dropped then, so this is for the tasks
     /// and processes it started.
     pub async fn cancelled(&self) {
-        self.about.cancelled.cancelled().await;
+        self.about().stop.token().cancelled().await;
     }
 
     /// The token behind [`cancelled`](Self::cancelled).
     pub fn cancellation(&self) -> CancellationToken {
-        self.about.cancelled.clone()
+        self.about().stop.token().clone()
     }
 
     /// Lets the client go: it comes back for the rest of this call after `retry`. Spares long
     /// calls an open connection. Works on HTTP since 2025-11-25 and does nothing elsewhere.
     pub fn release(&self, retry: Duration) {
-        self.reporter.release(retry);
+        self.about().release.iter().for_each(|release| release.now(retry));
     }
 
     /// Tells whoever subscribed to the resource that it changed.
     pub async fn updated(&self, uri: impl Into<String>) -> Result<()> {
-        Ok(self.about.changes.announce(&Change::Updated(uri.into())).await?)
+        Ok(self.about().runtime.announce(&Change::Updated(uri.into())).await?)
     }
 
     /// Seals a value into a handle only this caller can open, for a while.
     pub fn handle(&self, value: &impl Serialize, lifetime: Duration) -> Result<String> {
         let expires = crate::clock::now().saturating_add(lifetime.as_secs());
         let text = serde_json::to_vec(&(expires, value))?;
-        Ok(self.about.keys.seal(&text, self.handle_owner().as_bytes()))
+        Ok(self.about().runtime.keys.seal(&text, self.handle_owner().as_bytes()))
     }
 
     /// Opens a handle made by [`handle`](Self::handle).
     pub fn open_handle<T: DeserializeOwned>(&self, handle: &str) -> Result<T> {
         let unknown = || CallError::new("no such handle: get a new one");
-        let text =
-            self.about.keys.open(handle, self.handle_owner().as_bytes()).ok_or_else(unknown)?;
+        let text = self
+            .about()
+            .runtime
+            .keys
+            .open(handle, self.handle_owner().as_bytes())
+            .ok_or_else(unknown)?;
         let (expires, value): (u64, T) = serde_json::from_slice(&text).map_err(|_| unknown())?;
         if expires <= crate::clock::now() {
             return Err(CallError::new("this handle has expired: get a new one"));
@@ -217,7 +286,7 @@ impl Ctx {
     }
 
     fn handle_owner(&self) -> String {
-        format!("handle:{}", self.about.principal.as_str())
+        format!("handle:{}", self.about().principal.as_str())
     }
 }
 
@@ -227,7 +296,7 @@ fn malformed(error: &serde_json::Error) -> CallError {
 
 impl fmt::Debug for Ctx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ctx").field("principal", &self.about.principal).finish_non_exhaustive()
+        f.debug_struct("Ctx").field("principal", self.principal()).finish_non_exhaustive()
     }
 }
 

@@ -52,7 +52,7 @@ use tokio_util::{
 };
 use tower::{ServiceExt, util::BoxCloneSyncService};
 use zcp_wire::{
-    frame::json_text,
+    json,
     mcp::{Cache, CacheScope, completion::Reference, lifecycle::Implementation},
 };
 
@@ -331,7 +331,7 @@ impl Core {
                     let why = format!("prompt `{name}` needs the argument `{missing}`");
                     return Outcome::Fault(Fault::Invalid(why));
                 }
-                let args = json_text(&args);
+                let args = json::text(&args);
                 match self.guard(prompt.get(self.input(Some(args), ctx))).await {
                     Ok(prompt) => Outcome::Prompt(prompt),
                     Err(error) => failed(error),

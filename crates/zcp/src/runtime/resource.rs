@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use zcp_wire::{
-    frame::json_text,
+    json,
     mcp::{
         Cache, CacheScope, Extra,
         content::{Annotations, ResourceContents},
@@ -313,7 +313,7 @@ impl ReadyResource {
         mut input: Input,
     ) -> Result<Vec<ResourceContents>> {
         if let Some(variables) = variables {
-            let args: ByteString = json_text(&variables);
+            let args: ByteString = json::text(&variables);
             input = Input::new(Some(args), input.ctx, input.state);
         }
         input.text_only = true;

@@ -7,7 +7,7 @@ use super::{
     mirror::{self, Mirrored},
     output::{IntoOutput, Output},
     signature::{Signature, is_plain},
-    validate::Schema,
+    validate::Lazy,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -179,7 +179,7 @@ impl Tool {
         if info.input_schema.is_object() && info.input_schema["type"] != "object" {
             mistakes.push("the input schema's `type` must be `object`".to_owned());
         }
-        let mut compile = |side: &str, schema: &Value| match Schema::compile(schema) {
+        let mut compile = |side: &str, schema: &Value| match Lazy::new(schema) {
             Ok(schema) => Some(schema),
             Err(error) => {
                 mistakes.push(format!("{side} schema: {error}"));
@@ -207,8 +207,8 @@ impl Tool {
 pub struct ReadyTool {
     pub(crate) info: Listed,
     /// Absent when reading the arguments into the handler's types checks as much.
-    check_input: Option<Schema>,
-    check_output: Option<Schema>,
+    check_input: Option<Lazy>,
+    check_output: Option<Lazy>,
     pub(crate) mirrored: Vec<Mirrored>,
     run: Run,
 }
@@ -218,7 +218,8 @@ impl ReadyTool {
         if let Some(schema) = &self.check_input {
             let args: Value = serde_json::from_str(input.args_json())
                 .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
-            schema.check(&args).map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
+            let fits = schema.check(&self.info.input_schema, &args);
+            fits.map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
         }
         let output = (self.run)(input).await?;
         if !output.is_error {
@@ -228,15 +229,14 @@ impl ReadyTool {
     }
 
     fn check_output(&self, output: &Output) -> Result<()> {
-        if self.info.output_schema.is_some() && output.structured.is_none() {
-            return Err(CallError::new(
-                "the tool has an output schema, but gave no structured output",
-            ));
-        }
-        let (Some(schema), Some(structured)) = (&self.check_output, &output.structured) else {
+        let (Some(schema), Some(check)) = (&self.info.output_schema, &self.check_output) else {
             return Ok(());
         };
-        schema.check(structured).map_err(|why| {
+        let Some(structured) = &output.structured else {
+            let why = "the tool has an output schema, but gave no structured output";
+            return Err(CallError::new(why));
+        };
+        check.check(schema, structured).map_err(|why| {
             CallError::new(format!("the tool's output does not match its schema: {why}"))
         })
     }

@@ -1,17 +1,19 @@
 //! One conversation over a wire that carries whole messages both ways.
 
-use crate::protocol::mcp::Mcp;
+use crate::protocol::mcp::{Mcp, shared};
 use bytes::Bytes;
 use bytestring::ByteString;
-use futures_util::{FutureExt, StreamExt, stream::SelectAll};
+use futures_util::{StreamExt, stream::SelectAll};
 use http::Extensions;
-use std::sync::Arc;
+use std::{sync::Arc, task::Poll};
 use tokio::sync::{
     OwnedSemaphorePermit, Semaphore,
     mpsc::{self, error::TrySendError},
 };
 use tokio_util::task::TaskTracker;
-use zcp_wire::{Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError};
+use zcp_wire::{
+    Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError, params::Params,
+};
 
 /// Calls one conversation may have under way.
 const CALLS: usize = 1024;
@@ -23,7 +25,7 @@ pub(crate) const OUTBOX: usize = 256;
 /// One conversation: messages in, texts out into its outbox.
 pub(crate) struct Conversation {
     mcp: Mcp,
-    extensions: Extensions,
+    extensions: Arc<Extensions>,
     outbox: mpsc::Sender<ByteString>,
     calls: Arc<Semaphore>,
     /// The calls that were not answered at once.
@@ -33,37 +35,48 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: mpsc::Sender<ByteString>) -> Self {
         let calls = Arc::new(Semaphore::new(CALLS));
+        let extensions = shared(extensions);
         Self { mcp, extensions, outbox, calls, tracker: TaskTracker::new() }
     }
 
     /// Takes one message. What it does to the conversation is done when this returns.
     pub(crate) async fn receive(&self, bytes: Bytes) {
-        match Message::parse(bytes) {
-            Ok(Message::One(Frame::Request(request))) => self.request(request).await,
-            Ok(Message::One(frame)) => {
-                let frames = self.mcp.send(frame, self.extensions.clone());
+        let text = match Message::text(bytes) {
+            Ok(text) => text,
+            Err(malformed) => return self.say(Frame::from(malformed).to_text()).await,
+        };
+        match Message::read(&text) {
+            Ok((Message::One(Frame::Request(request)), params)) => {
+                self.request(&request, params).await;
+            }
+            Ok((Message::One(frame), _)) => {
+                let frames = self.mcp.send(frame, Extensions::clone(&self.extensions));
                 self.drive(frames, None).await;
             }
-            Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
+            Ok((Message::Batch(_), _)) if !self.mcp.has_batches() => {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why)).await;
             }
-            Ok(Message::Batch(frames)) if frames.len() > BATCH => {
+            Ok((Message::Batch(frames), _)) if frames.len() > BATCH => {
                 let why = format!("a batch may have {BATCH} messages at most");
                 self.refuse(RpcError::invalid_request(why)).await;
             }
-            Ok(Message::Batch(frames)) => self.batch(frames),
+            Ok((Message::Batch(frames), _)) => self.batch(frames),
             Err(malformed) => self.say(Frame::from(malformed).to_text()).await,
         }
     }
 
-    async fn request(&self, request: Request) {
+    async fn request(&self, request: &Request, params: Result<Params<'_>, RpcError>) {
+        let failed = |error| Malformed { id: Some(request.id.clone()), error };
+        let params = match params {
+            Ok(params) => params,
+            Err(error) => return self.say(Frame::from(failed(error)).to_text()).await,
+        };
         let Ok(permit) = self.calls.clone().try_acquire_owned() else {
             let why = format!("more than {CALLS} calls are under way: wait for some to end");
-            let malformed = Malformed { id: Some(request.id), error: RpcError::internal(why) };
-            return self.say(Frame::from(malformed).to_text()).await;
+            return self.say(Frame::from(failed(RpcError::internal(why))).to_text()).await;
         };
-        let frames = self.mcp.send(Frame::Request(request), self.extensions.clone());
+        let frames = self.mcp.call(request, &params, self.extensions.clone(), None);
         self.drive(frames, Some(permit)).await;
     }
 
@@ -74,42 +87,29 @@ impl Conversation {
 
     async fn say(&self, text: ByteString) {
         // A closed outbox is a peer that is gone: whoever reads will notice.
-        let _ = self.outbox.send(text).await;
+        if let Err(TrySendError::Full(text)) = self.outbox.try_send(text) {
+            let _ = self.outbox.send(text).await;
+        }
     }
 
-    /// Says what a message is answered with. Most calls are answered at once, and need no task.
+    /// Says what a message is answered with. Most calls are answered at once, and need no task. A
+    /// peer that does not read is not read from either.
     async fn drive(&self, mut frames: Frames, permit: Option<OwnedSemaphorePermit>) {
-        let mut unsaid = None;
-        while let Some(next) = frames.next().now_or_never() {
-            let Some(frame) = next else { return };
-            match self.outbox.try_send(frame.to_text()) {
-                Ok(()) => (),
-                Err(TrySendError::Closed(_)) => return,
-                Err(TrySendError::Full(text)) => {
-                    unsaid = Some(text);
-                    break;
-                }
+        while let Poll::Ready(next) = frames.at_once().await {
+            match next {
+                Some(frame) => self.say(frame.to_text()).await,
+                None => return,
             }
         }
-        let full = unsaid.is_some();
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
             let _permit = permit;
-            if let Some(text) = unsaid
-                && outbox.send(text).await.is_err()
-            {
-                return;
-            }
             while let Some(frame) = frames.next().await {
                 if outbox.send(frame.to_text()).await.is_err() {
                     return;
                 }
             }
         });
-        // A peer that does not read is not read from either.
-        if full {
-            drop(self.outbox.reserve().await);
-        }
     }
 
     /// Runs all of a batch at once; its responses leave together.

@@ -2,17 +2,12 @@
 
 pub(crate) mod converse;
 pub mod http;
+mod own_stdio;
 pub mod stdio;
 pub mod ws;
 
 use crate::runtime::Runtime;
-use std::{
-    future::Future,
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::sync::Notify;
+use std::{future::Future, io, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// How long work under way may take to finish once a wire is told to stop.
@@ -56,25 +51,3 @@ macro_rules! tuples {
     )*};
 }
 tuples!([A B] [A B C] [A B C D]);
-
-/// A call's wish to let its client go, heard by a wire whose clients can come back.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Release(Arc<(Notify, Mutex<Option<Duration>>)>);
-
-impl Release {
-    /// Lets the client go; it comes back after `retry`.
-    pub(crate) fn now(&self, retry: Duration) {
-        *self.0.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(retry);
-        self.0.0.notify_one();
-    }
-
-    /// Waits for the wish.
-    pub(crate) async fn wished(&self) -> Duration {
-        loop {
-            if let Some(retry) = self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return retry;
-            }
-            self.0.0.notified().await;
-        }
-    }
-}

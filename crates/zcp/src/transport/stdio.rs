@@ -3,18 +3,17 @@
 use super::{
     DRAIN, Transport,
     converse::{Conversation, OUTBOX},
+    own_stdio,
 };
 use crate::{protocol::mcp::Mcp, runtime::Runtime};
-use bytes::Bytes;
 use bytestring::ByteString;
-
 use http::Extensions;
-use std::io::{self, BufRead};
+use std::io;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
 };
-use tokio_util::{io::StreamReader, sync::CancellationToken};
+use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     Peer, RpcError,
     line::{Line, Lines},
@@ -30,8 +29,8 @@ pub struct Stdio;
 
 impl Transport for Stdio {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
-        let output = take_stdout()?;
-        converse(Mcp::new(runtime), stdin(), output, stop).await
+        let own = own_stdio::take()?;
+        converse(Mcp::new(runtime), own.input, own.output, stop).await
     }
 }
 
@@ -52,45 +51,6 @@ where
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
         converse(Mcp::new(runtime), self.input, self.output, stop).await
     }
-}
-
-/// Standard input, read by a thread of its own: one that waits for input must not keep the
-/// process from ending, as a thread of the runtime would.
-fn stdin() -> impl AsyncRead + Send + Unpin {
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
-    std::thread::spawn(move || {
-        let mut stdin = io::stdin().lock();
-        loop {
-            let chunk = match stdin.fill_buf() {
-                Ok([]) => return,
-                Ok(bytes) => Ok(Bytes::copy_from_slice(bytes)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
-            };
-            let (length, failed) = (chunk.as_ref().map_or(0, Bytes::len), chunk.is_err());
-            if sender.blocking_send(chunk).is_err() || failed {
-                return;
-            }
-            stdin.consume(length);
-        }
-    });
-    let chunks = futures_util::stream::unfold(receiver, |mut receiver| async move {
-        Some((receiver.recv().await?, receiver))
-    });
-    StreamReader::new(Box::pin(chunks))
-}
-
-/// The protocol's own handle on standard output; the public one becomes standard error.
-#[cfg(unix)]
-fn take_stdout() -> io::Result<tokio::fs::File> {
-    let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok(tokio::fs::File::from_std(own.into()))
-}
-
-#[cfg(not(unix))]
-fn take_stdout() -> io::Result<tokio::io::Stdout> {
-    Ok(tokio::io::stdout())
 }
 
 /// One conversation over a pair of byte streams.
@@ -123,6 +83,8 @@ async fn converse(
         io::Result::Ok(())
     };
     tokio::select! {
+        // What was read is answered in the same turn.
+        biased;
         ended = read => ended?,
         () = told => (),
         () = stop.cancelled() => (),

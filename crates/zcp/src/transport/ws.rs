@@ -140,7 +140,7 @@ pub(crate) async fn upgrade(
         }
     });
     if let Some(id) = id.filter(|_| resumable) {
-        response.headers_mut().insert(SESSION_ID, id);
+        response.headers_mut().insert(&SESSION_ID, id);
     }
     response
 }

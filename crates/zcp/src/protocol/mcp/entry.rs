@@ -14,8 +14,7 @@ use crate::{
 };
 use bytestring::ByteString;
 use http::{Extensions, HeaderMap};
-use serde_json::value::RawValue;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use zcp_wire::{
     Frame, Message, Request, Revision, RpcError,
     header::PROTOCOL_VERSION,
@@ -50,7 +49,7 @@ pub(super) struct Caller {
     pub(super) level: Option<Level>,
     /// What it wants progress reported under: JSON text.
     pub(super) progress: Option<ByteString>,
-    pub(super) trace: Option<Trace>,
+    pub(super) trace: Option<Box<Trace>>,
 }
 
 /// What is to be done.
@@ -78,48 +77,40 @@ pub(crate) enum Route {
     Session,
 }
 
-/// Routes by the body first; the version header decides for what has no body to say.
+/// Routes by the body first; the version header decides for what has no body to say. `params` are
+/// the message's, if they could be read.
 pub(crate) fn route(
     message: &Message,
+    params: Option<&Params<'_>>,
     headers: &HeaderMap,
     runtime: &Runtime,
 ) -> Result<Route, RpcError> {
-    let modern = headers
-        .get(PROTOCOL_VERSION)
-        .and_then(|value| Revision::parse(value.to_str().ok()?.trim()))
-        .is_some_and(|revision| revision.era() == Era::Stateless);
-    let request = match message {
-        Message::One(Frame::Request(request)) => request,
-        Message::One(Frame::Notification(note))
-            if modern || says_version(note.params.as_deref()) =>
-        {
-            return Ok(Route::Stateless);
+    let stateless = params.is_some_and(Params::says_version) || is_modern(headers);
+    Ok(match message {
+        Message::One(Frame::Request(_) | Frame::Notification(_)) if stateless => Route::Stateless,
+        Message::One(Frame::Request(request)) => match &*request.method {
+            "initialize" => Route::Open,
+            _ if !runtime.settings.handshake => Route::Stateless,
+            _ => Route::Session,
+        },
+        Message::One(Frame::Response(_)) | Message::Batch(_) if stateless => {
+            let why = "a body is one request or notification since 2026-07-28";
+            return Err(RpcError::invalid_request(why));
         }
-        Message::One(Frame::Response(_)) | Message::Batch(_) if modern => {
-            return Err(RpcError::invalid_request(
-                "a body is one request or notification since 2026-07-28",
-            ));
-        }
-        _ => return Ok(Route::Session),
-    };
-    Ok(match &*request.method {
-        _ if modern || says_version(request.params.as_deref()) => Route::Stateless,
-        "initialize" => Route::Open,
-        _ if !runtime.settings.handshake => Route::Stateless,
         _ => Route::Session,
     })
 }
 
-/// Whether the parameters name a revision, which makes their message stateless.
-pub(super) fn says_version(params: Option<&str>) -> bool {
-    let meta = Params::parse(params).ok().and_then(|params| params.meta);
-    meta.is_some_and(|meta| meta.version.is_some())
+fn is_modern(headers: &HeaderMap) -> bool {
+    let named = headers.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    let revision = named.and_then(|version| Revision::parse(version.trim()));
+    revision.is_some_and(|revision| revision.era() == Era::Stateless)
 }
 
 /// Refuses a session's request whose header names a revision nobody knows. None at all is what
 /// clients of 2025-03-26 send: the session knows what they speak.
 pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), RpcError> {
-    let Some(header) = headers.get(PROTOCOL_VERSION) else {
+    let Some(header) = headers.get(&PROTOCOL_VERSION) else {
         return Ok(());
     };
     let version = String::from_utf8_lossy(header.as_bytes());
@@ -135,15 +126,15 @@ pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), RpcError> {
 pub(super) fn enter(
     mcp: &Mcp,
     request: &Request,
+    params: &Params<'_>,
     headers: Option<&HeaderMap>,
     extensions: &Extensions,
 ) -> Result<Entered, RpcError> {
-    let params = Params::parse(request.params.as_deref())?;
     let version = params.meta.as_ref().and_then(|meta| meta.version);
     match (version, &mcp.session) {
-        (Some(version), _) => enter_stateless(mcp, request, &params, version, headers, extensions),
+        (Some(version), _) => enter_stateless(mcp, request, params, version, headers, extensions),
         (None, Some(_)) if mcp.runtime.settings.handshake || &*request.method == "initialize" => {
-            enter_session(mcp, request, &params)
+            enter_session(mcp, request, params)
         }
         (None, _) => Err(RpcError::invalid_params(format!(
             "`params._meta` must have `{}` and `{}`",
@@ -158,7 +149,7 @@ fn enter_stateless(
     mcp: &Mcp,
     request: &Request,
     params: &Params<'_>,
-    version: &RawValue,
+    version: &str,
     headers: Option<&HeaderMap>,
     extensions: &Extensions,
 ) -> Result<Entered, RpcError> {
@@ -166,15 +157,16 @@ fn enter_stateless(
     let meta = params.meta.as_ref();
     let capabilities: ClientCapabilities =
         member(meta::CLIENT_CAPABILITIES, meta.and_then(|meta| meta.capabilities))?;
-    if let Some(headers) = headers {
-        headers::check_version(headers, &version)?;
-    }
+    let says_version = match headers {
+        Some(headers) => headers::check_version(headers, &version)?,
+        None => false,
+    };
     let revision = Revision::parse(&version)
         .filter(|revision| revision.era() == Era::Stateless)
         .ok_or_else(|| RpcError::unsupported_version(&version, &Revision::STATELESS))?;
     let method = canonical(&request.method);
     if let Some(headers) = headers {
-        headers::check_names(headers, &request.method, params)?;
+        headers::check_names(headers, says_version, &request.method, params)?;
     }
     offer::check(&mcp.runtime, revision, method)?;
 
@@ -182,7 +174,7 @@ fn enter_stateless(
         capabilities: Arc::new(capabilities),
         level: meta.map_or(Ok(None), |meta| meta.level())?,
         progress: token(request, params),
-        trace: meta.and_then(|meta| meta.trace()),
+        trace: meta.and_then(|meta| meta.trace()).map(Box::new),
     };
     let step = match method {
         "server/discover" => Step::Reply(Box::new(offer::discover(&mcp.runtime))),
@@ -235,7 +227,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
         capabilities: handshake.capabilities.clone(),
         level: Some(session.level()),
         progress: token(request, params),
-        trace: params.meta.as_ref().and_then(|meta| meta.trace()),
+        trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
     };
     let step = match method {
         "ping" => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
@@ -270,7 +262,7 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
     if !mcp.runtime.settings.handshake {
         return Err(RpcError::unsupported_version(&offer, &Revision::STATELESS));
     }
-    let length = |raw: Option<&RawValue>| raw.map_or(0, |raw| raw.get().len());
+    let length = |raw: Option<&str>| raw.map_or(0, str::len);
     if length(params.capabilities) + length(params.client_info) > LARGEST_HANDSHAKE {
         return Err(RpcError::invalid_params(format!(
             "`capabilities` and `clientInfo` may have {LARGEST_HANDSHAKE} bytes at most"
@@ -285,7 +277,7 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
     };
     let revision = Revision::negotiate(&handshake.protocol_version);
     if let Some(session) = &mcp.session {
-        session.open(revision, handshake);
+        session.open(&mcp.runtime, revision, handshake);
     }
     let reply = offer::initialize(&mcp.runtime, revision);
     Ok(Entered { revision, caller: Caller::default(), step: Step::Reply(Box::new(reply)) })
@@ -304,7 +296,7 @@ fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, Rp
         "resources/list" => list(ListKind::Resources),
         "resources/templates/list" => list(ListKind::Templates),
         "tools/call" => Ok(Op::CallTool {
-            name: text("name", params.name)?.into_owned(),
+            name: shared(request, text("name", params.name)?),
             args: params.arguments.map(|raw| object(request, raw)).transpose()?,
         }),
         "resources/read" => Ok(Op::ReadResource { uri: text("uri", params.uri)?.into_owned() }),
@@ -331,10 +323,18 @@ fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, Rp
     }
 }
 
+/// A text, shared with the request's where it is in there as it is meant.
+fn shared(request: &Request, text: Cow<'_, str>) -> ByteString {
+    match (text, &request.params) {
+        (Cow::Borrowed(text), Some(params)) => params.slice_ref(text),
+        (text, _) => text.into_owned().into(),
+    }
+}
+
 /// An object's text, shared with the request's.
-fn object(request: &Request, raw: &RawValue) -> Result<ByteString, RpcError> {
+fn object(request: &Request, raw: &str) -> Result<ByteString, RpcError> {
     match &request.params {
-        Some(params) if raw.get().starts_with('{') => Ok(params.slice_ref(raw.get())),
+        Some(params) if raw.starts_with('{') => Ok(params.slice_ref(raw)),
         _ => Err(RpcError::invalid_params("`arguments` must be an object")),
     }
 }
@@ -348,7 +348,7 @@ fn canonical(method: &str) -> &str {
 
 fn token(request: &Request, params: &Params<'_>) -> Option<ByteString> {
     let token = params.progress_token()?;
-    Some(request.params.as_ref()?.slice_ref(token.get()))
+    Some(request.params.as_ref()?.slice_ref(token))
 }
 
 #[cfg(test)]
@@ -358,10 +358,12 @@ mod tests {
     fn routed(body: &str, version: Option<&str>) -> Result<Route, RpcError> {
         let mut headers = HeaderMap::new();
         if let Some(version) = version {
-            headers.insert(PROTOCOL_VERSION, version.parse().unwrap());
+            headers.insert(&PROTOCOL_VERSION, version.parse().unwrap());
         }
         let runtime = crate::Server::new("test").build().unwrap();
-        route(&Message::parse(body.to_owned().into()).unwrap(), &headers, &runtime)
+        let body = ByteString::from(body);
+        let (message, params) = Message::read(&body).unwrap();
+        route(&message, params.as_ref().ok(), &headers, &runtime)
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a stateless request's headers must say: the same as its body.
 
 use crate::runtime::Runtime;
-use http::HeaderMap;
-use serde_json::{Value, value::RawValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 use std::borrow::Cow;
 use zcp_wire::{
     RpcError,
@@ -20,36 +20,37 @@ const NAMED_BY: &[Named] = &[
 struct Named {
     method: &'static str,
     member: &'static str,
-    of: for<'a> fn(&Params<'a>) -> Option<&'a RawValue>,
+    of: for<'a> fn(&Params<'a>) -> Option<&'a str>,
 }
 
-pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<(), RpcError> {
-    match plain(headers, PROTOCOL_VERSION) {
-        None => Ok(()), // Refused by `check_names`, after an unsupported version.
-        Some(header) if header == version => Ok(()),
-        Some(header) => Err(differs("MCP-Protocol-Version", &header, version)),
+/// Whether the version's header is there, and then says the same. Its absence is refused by
+/// `check_names`, after an unsupported version.
+pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<bool, RpcError> {
+    match only(headers, &PROTOCOL_VERSION)? {
+        None => Ok(false),
+        Some(header) => same("MCP-Protocol-Version", &plain(header), version).map(|()| true),
     }
 }
 
 pub(super) fn check_names(
     headers: &HeaderMap,
+    says_version: bool,
     method: &str,
     params: &Params<'_>,
 ) -> Result<(), RpcError> {
-    if !headers.contains_key(PROTOCOL_VERSION) {
+    if !says_version {
         return Err(missing("MCP-Protocol-Version"));
     }
-    let header = plain(headers, METHOD).ok_or_else(|| missing("Mcp-Method"))?;
-    if header != method {
-        return Err(differs("Mcp-Method", &header, method));
-    }
+    let header = only(headers, &METHOD)?.ok_or_else(|| missing("Mcp-Method"))?;
+    same("Mcp-Method", &plain(header), method)?;
     let Some(row) = NAMED_BY.iter().find(|row| row.method == method) else { return Ok(()) };
     let named = text(row.member, (row.of)(params))?;
-    let header = value(headers, NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
-    if header != named {
-        return Err(differs("Mcp-Name", &header, &named));
-    }
-    Ok(())
+    let header = only(headers, &NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
+    same("Mcp-Name", &decoded(&NAME, header)?, &named)
+}
+
+fn same(name: &str, header: &str, body: &str) -> Result<(), RpcError> {
+    if header == body { Ok(()) } else { Err(differs(name, header, body)) }
 }
 
 /// Arguments the tool's schema marks with `x-mcp-header` must be repeated as headers.
@@ -68,7 +69,10 @@ pub(super) fn check_mirrored(
     for mirrored in &tool.mirrored {
         let given = mirrored.path.iter().try_fold(&args, |value, name| value.get(name));
         let name = format!("{PARAM_PREFIX}{}", mirrored.header);
-        let header = value(headers, &name)?;
+        let header = match HeaderName::try_from(&name) {
+            Ok(name) => only(headers, &name)?.map(|value| decoded(&name, value)).transpose()?,
+            Err(_) => None,
+        };
         let expected = match given {
             None | Some(Value::Null) => continue,
             Some(Value::String(text)) => text.clone(),
@@ -95,27 +99,30 @@ fn same_number(left: &str, right: &str) -> bool {
     }
 }
 
-/// A header whose text is meant as it is.
-fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
-    // Given twice, it says nothing a proxy would agree on.
-    if headers.get_all(name).iter().nth(1).is_some() {
-        return Some(Cow::Borrowed("(given twice)"));
+/// The one value of a header: given twice, it says nothing a proxy would agree on.
+fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, RpcError> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next();
+    match all.next() {
+        None => Ok(first),
+        Some(_) => Err(RpcError::header_mismatch(format!("header `{name}` is given twice"))),
     }
-    let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
-    Some(match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.trim_matches([' ', '\t'])),
-        owned => owned,
-    })
 }
 
-fn value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, RpcError> {
-    if headers.get_all(name).iter().nth(1).is_some() {
-        return Err(RpcError::header_mismatch(format!("header `{name}` is given twice")));
+/// A header whose text is meant as it is.
+fn plain(header: &HeaderValue) -> Cow<'_, str> {
+    match header.to_str() {
+        Ok(text) => Cow::Borrowed(text.trim_matches([' ', '\t'])),
+        Err(_) => String::from_utf8_lossy(header.as_bytes()),
     }
-    let Some(header) = headers.get(name) else {
-        return Ok(None);
-    };
-    decode(header.as_bytes()).map(Some).ok_or_else(|| {
+}
+
+/// A header whose text may be coded.
+fn decoded<'a>(name: &HeaderName, header: &'a HeaderValue) -> Result<Cow<'a, str>, RpcError> {
+    decode(header.as_bytes()).ok_or_else(|| {
         RpcError::header_mismatch(format!("header `{name}` is neither plain text nor valid Base64"))
     })
 }

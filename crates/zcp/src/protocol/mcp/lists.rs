@@ -12,7 +12,6 @@ use std::{
 };
 use zcp_wire::{
     Revision, RpcError,
-    frame::json_text,
     mcp::{Body, Page, Reply},
     revision::downgrade,
 };
@@ -74,7 +73,7 @@ fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteStrin
     reply.cache = Some(runtime.settings.list_cache);
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
-    json_text(&reply)
+    reply.to_text()
 }
 
 /// The first items, and a cursor if there are more.

@@ -10,13 +10,10 @@ mod report;
 mod retry;
 pub(crate) mod session;
 
-use crate::{
-    auth::Principal,
-    runtime::{
-        Runtime,
-        call::{Call, Op},
-        ctx::{About, Ctx},
-    },
+use crate::runtime::{
+    Runtime,
+    call::{Call, Op},
+    ctx::{Ctx, Release},
 };
 use entry::{Caller, Entered, Step};
 use futures_util::{StreamExt, stream};
@@ -24,12 +21,14 @@ use http::{Extensions, HeaderMap};
 use lists::Lists;
 use report::{Report, Running};
 use retry::Retry;
-use session::{Remember, Session};
-use std::{fmt, sync::Arc};
+use session::{Registered, Remember, Session, Stoppable};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     Frame, Frames, Id, Notification, Peer, Request, Response, Revision, RpcError,
-    frame::json_text,
     mcp::{Body, Reply, subscriptions::Filter},
     params::Params,
     revision::downgrade,
@@ -66,6 +65,10 @@ impl Mcp {
         Self { lists: runtime.shelf(), runtime, session, closing }
     }
 
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Ends what would never end by itself: listening.
     pub fn close(&self) {
         self.closing.cancel();
@@ -84,7 +87,8 @@ impl Mcp {
 
     /// Whether a request may not be part of a batch: it opens a conversation, or needs none.
     pub(crate) fn is_alone(request: &Request) -> bool {
-        &*request.method == "initialize" || entry::says_version(request.params.as_deref())
+        let params = Params::parse(request.params.as_deref());
+        &*request.method == "initialize" || params.is_ok_and(|params| params.says_version())
     }
 
     /// Whether messages may come in arrays.
@@ -106,31 +110,41 @@ impl Mcp {
     /// refused before anything ran.
     pub(crate) fn post(
         &self,
-        request: Request,
+        request: &Request,
+        params: &Params<'_>,
         headers: &HeaderMap,
         extensions: Extensions,
     ) -> Result<Frames, RpcError> {
-        self.request(request, Some(headers), extensions).map_err(|(_, error)| error)
+        let carried = Carried { extensions: shared(extensions), release: None };
+        self.request(request, params, Some(headers), carried)
+    }
+
+    /// A request of a conversation; its client may be let go if there is a way to say so.
+    pub(crate) fn call(
+        &self,
+        request: &Request,
+        params: &Params<'_>,
+        extensions: Arc<Extensions>,
+        release: Option<Release>,
+    ) -> Frames {
+        self.request(request, params, None, Carried { extensions, release })
+            .unwrap_or_else(|error| failed(&request.id, error))
     }
 
     fn request(
         &self,
-        request: Request,
+        request: &Request,
+        params: &Params<'_>,
         headers: Option<&HeaderMap>,
-        extensions: Extensions,
-    ) -> Result<Frames, (Id, RpcError)> {
+        carried: Carried,
+    ) -> Result<Frames, RpcError> {
         let Entered { revision, caller, step } =
-            match entry::enter(self, &request, headers, &extensions) {
-                Ok(entered) => entered,
-                Err(error) => return Err((request.id, error)),
-            };
-        let id = request.id;
+            entry::enter(self, request, params, headers, &carried.extensions)?;
+        let id = request.id.clone();
         match step {
             Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
-            Step::Fail(error) => {
-                Ok(Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) })))
-            }
-            Step::Call(op, retry) => self.run(id, revision, caller, op, retry, extensions),
+            Step::Fail(error) => Ok(failed(&id, error)),
+            Step::Call(op, retry) => self.run(id, revision, caller, op, retry, carried),
             Step::Listen(filter) => self.listen(id, revision, filter),
             Step::Remember(change) => Ok(self.remember(id, revision, change)),
         }
@@ -144,42 +158,37 @@ impl Mcp {
         caller: Caller,
         op: Op,
         retry: Option<Retry>,
-        extensions: Extensions,
-    ) -> Result<Frames, (Id, RpcError)> {
-        let cancel = CancellationToken::new();
-        let registered = self.register(&id, &cancel)?;
-        let report = Report::new(self, revision, &caller, retry, &extensions);
-        let ctx = Ctx::new(report.clone(), self.about(caller, cancel.clone(), extensions));
-        let (runtime, lists, reported) = (self.runtime.clone(), self.lists.clone(), report.clone());
+        carried: Carried,
+    ) -> Result<Frames, RpcError> {
+        let report = Report::new(self, revision, caller, retry, carried);
+        let registered = self.register(&id, || report.clone())?;
+        let (mcp, reported) = (self.clone(), report.clone());
         let answer = async move {
-            let result = match reported.claim(&runtime).await {
+            let result = match reported.claim(&mcp.runtime).await {
                 Ok(()) => {
-                    let outcome = runtime.call(Call { op, ctx }).await;
-                    render::outcome(&runtime, &lists, revision, &reported, outcome)
+                    let ctx = Ctx::new(reported.clone());
+                    let outcome = mcp.runtime.call(Call { op, ctx }).await;
+                    render::outcome(&mcp.runtime, &mcp.lists, revision, &reported, outcome)
                 }
                 Err(error) => Err(error),
             };
             Frame::Response(Response { id: Some(id), result })
         };
-        let running = Running::new(answer, report, cancel.clone());
-        Ok(match registered {
-            None => Frames::stream(running),
-            Some(registered) => Frames::stream(registered.keep(running, cancel)),
-        })
+        Ok(Frames::stream(Running::new(answer, report, registered)))
     }
 
     /// Tells of changes until the client or the server has enough.
-    fn listen(&self, id: Id, revision: Revision, filter: Filter) -> Result<Frames, (Id, RpcError)> {
+    fn listen(&self, id: Id, revision: Revision, filter: Filter) -> Result<Frames, RpcError> {
         let cancel = CancellationToken::new();
-        let registered = self.register(&id, &cancel)?;
+        let registered = self.register(&id, || Arc::new(cancel.clone()))?;
         let mut end = Reply::new(Body::Empty {});
         end.meta.subscription_id = Some(id.clone());
         let end = self.response(id.clone(), revision, end);
         let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
-        Ok(match registered {
-            None => Frames::stream(frames),
-            Some(registered) => Frames::stream(registered.keep(frames, cancel)),
-        })
+        Ok(Frames::stream(frames.take_until(cancel.cancelled_owned()).inspect(move |_| {
+            // Its id is in use until it ends.
+            let _ = &registered;
+        })))
     }
 
     /// Notes something for the session. It holds at once; it is answered when it is kept.
@@ -198,58 +207,61 @@ impl Mcp {
         }))
     }
 
-    fn about(&self, caller: Caller, cancelled: CancellationToken, extensions: Extensions) -> About {
-        About {
-            principal: Principal::of(&extensions),
-            client: caller.capabilities,
-            trace: caller.trace,
-            cancelled,
-            extensions,
-            changes: self.runtime.changes.clone(),
-            keys: self.runtime.keys.clone(),
-        }
-    }
-
     /// Makes a request cancellable by its id, where ids belong to one peer.
-    fn register(
+    fn register<S: Stoppable>(
         &self,
         id: &Id,
-        cancel: &CancellationToken,
-    ) -> Result<Option<session::Registered>, (Id, RpcError)> {
+        work: impl FnOnce() -> Arc<S>,
+    ) -> Result<Option<Registered>, RpcError> {
         let Some(session) = &self.session else {
             return Ok(None);
         };
-        session.register(id, cancel).map(Some).ok_or_else(|| {
+        session.register(id, work()).map(Some).ok_or_else(|| {
             let why = "this id is in use by a request that has not been answered";
-            (id.clone(), RpcError::invalid_request(why))
+            RpcError::invalid_request(why)
         })
     }
 
     fn response(&self, id: Id, revision: Revision, mut reply: Reply) -> Frame {
         reply.meta.server_info = Some(self.runtime.info_json.clone());
         downgrade(&mut reply, revision);
-        Frame::Response(Response { id: Some(id), result: Ok(json_text(&reply)) })
+        Frame::Response(Response { id: Some(id), result: Ok(reply.to_text()) })
     }
 
     fn notified(&self, notification: &Notification) {
         let Some(session) = &self.session else { return };
         if &*notification.method == "notifications/cancelled"
             && let Ok(params) = Params::parse(notification.params.as_deref())
-            && let Some(id) = params.request_id.and_then(|raw| Id::from_json(raw.get()))
+            && let Some(id) = params.request_id.and_then(Id::from_json)
         {
             session.cancel(&id);
         }
     }
 }
 
+/// What a request's wire gives along.
+struct Carried {
+    extensions: Arc<Extensions>,
+    release: Option<Release>,
+}
+
+/// Most requests carry nothing, and share that.
+pub(crate) fn shared(extensions: Extensions) -> Arc<Extensions> {
+    static NOTHING: LazyLock<Arc<Extensions>> = LazyLock::new(Arc::default);
+    if extensions.is_empty() { NOTHING.clone() } else { Arc::new(extensions) }
+}
+
+fn failed(id: &Id, error: RpcError) -> Frames {
+    Frames::One(Frame::Response(Response { id: Some(id.clone()), result: Err(error) }))
+}
+
 impl Peer for Mcp {
     fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
         match frame {
-            Frame::Request(request) => {
-                self.request(request, None, extensions).unwrap_or_else(|(id, error)| {
-                    Frames::One(Frame::Response(Response { id: Some(id), result: Err(error) }))
-                })
-            }
+            Frame::Request(request) => match Params::parse(request.params.as_deref()) {
+                Ok(params) => self.call(&request, &params, shared(extensions), None),
+                Err(error) => failed(&request.id, error),
+            },
             Frame::Response(response) => match &self.session {
                 Some(session) => session.answered(response, &self.runtime.store),
                 None => Frames::None,

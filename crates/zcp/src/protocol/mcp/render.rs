@@ -12,7 +12,6 @@ use bytestring::ByteString;
 use serde_json::json;
 use zcp_wire::{
     Revision, RpcError,
-    frame::json_text,
     mcp::{
         Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
@@ -72,7 +71,7 @@ pub(super) fn outcome(
     };
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
-    Ok(json_text(&reply))
+    Ok(reply.to_text())
 }
 
 fn asking(asked: InputRequired) -> Reply {

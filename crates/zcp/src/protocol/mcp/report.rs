@@ -1,23 +1,27 @@
 //! Progress, logs and questions of a running call, as frames on its own stream.
 
-use super::{Mcp, entry::Caller, retry::Retry, session::Session};
+use super::{
+    Carried, Mcp,
+    entry::Caller,
+    retry::Retry,
+    session::{Registered, Session, Stoppable},
+};
 use crate::{
+    auth::Principal,
     runtime::{
         Runtime,
-        ctx::Reporter,
+        ctx::{About, Reporter, Stop},
         error::{CallError, Result},
     },
-    store::Store,
-    transport::Release,
 };
 use bytestring::ByteString;
 use futures_util::{Stream, future::BoxFuture, task::AtomicWaker};
-use http::Extensions;
 use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::VecDeque,
+    fmt,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,11 +29,10 @@ use std::{
     time::Duration,
 };
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     Frame, Notification, Request, Revision, RpcError,
     error::URL_ELICITATION_REQUIRED,
-    frame::json_text,
+    json,
     mcp::{
         InputRequest, InputRequired,
         capabilities::ClientCapabilities,
@@ -48,14 +51,13 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(10);
 const LOGS_PER_SECOND: f64 = 100.0;
 const LOG_BURST: f64 = 200.0;
 
-/// One call's way to its client.
+/// One call: what is known of it, and its way to its client.
 pub(super) struct Report {
     revision: Revision,
-    capabilities: Arc<ClientCapabilities>,
+    about: About,
     level: Option<Level>,
     token: Option<ByteString>,
     asking: Asking,
-    release: Option<Release>,
     // A std mutex: never held across an await.
     outbox: Mutex<Outbox>,
     waker: AtomicWaker,
@@ -72,50 +74,56 @@ pub(super) enum VisitFirst {
 /// How this call's questions reach the client.
 enum Asking {
     /// Until 2025-11-25: a request on the call's own stream, answered by a response.
-    Live(Arc<Session>, Arc<dyn Store>),
+    Live(Arc<Session>),
     /// Since 2026-07-28: the call ends, and is made again with the answers so far.
     Retry(Mutex<Retry>),
     /// Not at all: the method takes no questions.
     Never,
 }
 
+#[derive(Default)]
 struct Outbox {
     frames: VecDeque<Frame>,
     progress: Option<(f64, Instant)>,
-    logs: f64,
-    logged: Instant,
+    logs: Option<Logs>,
     dropped_logs: u64,
+}
+
+/// How many more log messages may be sent, and since when.
+struct Logs {
+    left: f64,
+    at: Instant,
 }
 
 impl Report {
     pub(super) fn new(
         mcp: &Mcp,
         revision: Revision,
-        caller: &Caller,
+        caller: Caller,
         retry: Option<Retry>,
-        extensions: &Extensions,
+        Carried { extensions, release }: Carried,
     ) -> Arc<Self> {
         let asking = match (revision.era(), retry, &mcp.session) {
             (Era::Stateless, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
-            (Era::Handshake, _, Some(session)) => {
-                Asking::Live(session.clone(), mcp.runtime.store.clone())
-            }
+            (Era::Handshake, _, Some(session)) => Asking::Live(session.clone()),
             _ => Asking::Never,
+        };
+        let about = About {
+            principal: Principal::of(&extensions),
+            client: caller.capabilities,
+            trace: caller.trace,
+            stop: Stop::default(),
+            extensions,
+            release,
+            runtime: mcp.runtime.clone(),
         };
         Arc::new(Self {
             revision,
-            capabilities: caller.capabilities.clone(),
+            about,
             level: caller.level,
-            token: caller.progress.clone(),
+            token: caller.progress,
             asking,
-            release: extensions.get().cloned(),
-            outbox: Mutex::new(Outbox {
-                frames: VecDeque::new(),
-                progress: None,
-                logs: LOG_BURST,
-                logged: Instant::now(),
-                dropped_logs: 0,
-            }),
+            outbox: Mutex::default(),
             waker: AtomicWaker::new(),
         })
     }
@@ -153,7 +161,7 @@ impl Report {
         page: Elicit,
     ) -> Result<VisitFirst, RpcError> {
         let question = InputRequest::Elicit(page.clone());
-        if let Some(required) = lacks(self.revision, &self.capabilities, &question) {
+        if let Some(required) = lacks(self.revision, &self.about.client, &question) {
             return match self.revision.era() {
                 Era::Stateless => Err(RpcError::missing_capability(&required)),
                 Era::Handshake => {
@@ -168,7 +176,7 @@ impl Report {
                 lock(retry).put(key, question);
                 lock(retry).input_required(runtime).map(VisitFirst::Asked)
             }
-            Asking::Live(session, _) => {
+            Asking::Live(session) => {
                 page.elicitation_id.iter().for_each(|id| session.sent_to(id));
                 Err(RpcError::new(URL_ELICITATION_REQUIRED, page.message.clone())
                     .with_data(json!({ "elicitations": [page] })))
@@ -182,12 +190,7 @@ impl Report {
         self.waker.wake();
     }
 
-    async fn ask_live(
-        &self,
-        session: &Session,
-        store: &Arc<dyn Store>,
-        mut question: InputRequest,
-    ) -> Result<Value> {
+    async fn ask_live(&self, session: &Session, mut question: InputRequest) -> Result<Value> {
         if let InputRequest::Elicit(elicit) = &question
             && elicit.mode == Some(Mode::Url)
         {
@@ -199,12 +202,12 @@ impl Report {
         self.push(Frame::Request(Request {
             id: id.clone(),
             method: question.method().into(),
-            params: Some(json_text(&question)),
+            params: Some(json::text(&question)),
         }));
         let gone = |_| CallError::new("the client went away without an answer");
         let answer = tokio::select! {
             answer = answer => answer.map_err(gone)?,
-            answer = session.answered_elsewhere(&id, store) => answer,
+            answer = session.answered_elsewhere(&id, &self.about.runtime.store) => answer,
         };
         let answer = answer.map_err(|error| {
             CallError::new(format!("the client refused the question: {}", error.message))
@@ -218,7 +221,7 @@ impl Report {
 
     /// Refuses a question this client cannot put to anyone.
     fn check(&self, question: &InputRequest) -> Result<()> {
-        let Some(required) = lacks(self.revision, &self.capabilities, question) else {
+        let Some(required) = lacks(self.revision, &self.about.client, question) else {
             return Ok(());
         };
         Err(match self.revision.era() {
@@ -266,7 +269,24 @@ fn lacks(
     }
 }
 
+impl Stoppable for Report {
+    fn stop(&self) {
+        self.about.stop.now();
+        self.waker.wake();
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
 impl Reporter for Report {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
     fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         let Some(token) = &self.token else { return };
         let now = Instant::now();
@@ -302,14 +322,15 @@ impl Reporter for Report {
         }
         let now = Instant::now();
         let mut outbox = lock(&self.outbox);
-        let earned = now.duration_since(outbox.logged).as_secs_f64() * LOGS_PER_SECOND;
-        outbox.logs = (outbox.logs + earned).min(LOG_BURST);
-        outbox.logged = now;
-        if outbox.logs < 1.0 || outbox.frames.len() >= WAITING {
+        let full = outbox.frames.len() >= WAITING;
+        let logs = outbox.logs.get_or_insert(Logs { left: LOG_BURST, at: now });
+        let earned = now.duration_since(logs.at).as_secs_f64() * LOGS_PER_SECOND;
+        *logs = Logs { left: (logs.left + earned).min(LOG_BURST), at: now };
+        if logs.left < 1.0 || full {
             outbox.dropped_logs += 1;
             return;
         }
-        outbox.logs -= 1.0;
+        logs.left -= 1.0;
         let message = LogMessage { level, logger: logger.map(str::to_owned), data };
         outbox.frames.push_back(notification("notifications/message", &message));
         drop(outbox);
@@ -321,7 +342,7 @@ impl Reporter for Report {
         Box::pin(async move {
             self.check(&question)?;
             match &self.asking {
-                Asking::Live(session, store) => self.ask_live(session, store, question).await,
+                Asking::Live(session) => self.ask_live(session, question).await,
                 Asking::Retry(retry) => lock(retry).ask(key, question),
                 Asking::Never => Err(CallError::new("nobody can be asked here")),
             }
@@ -340,12 +361,6 @@ impl Reporter for Report {
             lock(retry).keep(key, value);
         }
     }
-
-    fn release(&self, retry: Duration) {
-        if let Some(release) = &self.release {
-            release.now(retry);
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -362,7 +377,7 @@ struct Progress<'a> {
 pub(super) fn notification(method: &'static str, params: &impl Serialize) -> Frame {
     Frame::Notification(Notification {
         method: ByteString::from_static(method),
-        params: Some(json_text(params)),
+        params: Some(json::text(params)),
     })
 }
 
@@ -375,29 +390,29 @@ pin_project! {
     pub(super) struct Running<F> {
         #[pin]
         answer: F,
-        report: Arc<Report>,
         state: State,
-        cancel: CancelOnDrop,
+        registered: Option<Registered>,
+        call: StopOnDrop,
     }
 }
 
 enum State {
     Working,
-    Answered(Box<Frame>),
+    Answered(Frame),
     Ended,
 }
 
-struct CancelOnDrop(CancellationToken);
+struct StopOnDrop(Arc<Report>);
 
-impl Drop for CancelOnDrop {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.0.about.stop.now();
     }
 }
 
 impl<F: Future<Output = Frame>> Running<F> {
-    pub(super) fn new(answer: F, report: Arc<Report>, cancel: CancellationToken) -> Self {
-        Self { answer, report, state: State::Working, cancel: CancelOnDrop(cancel) }
+    pub(super) fn new(answer: F, report: Arc<Report>, registered: Option<Registered>) -> Self {
+        Self { answer, state: State::Working, registered, call: StopOnDrop(report) }
     }
 }
 
@@ -406,38 +421,61 @@ impl<F: Future<Output = Frame>> Stream for Running<F> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let this = self.project();
-        if let State::Ended = this.state {
-            return Poll::Ready(None);
+        let report = &this.call.0;
+        // Once cancelled, its client expects nothing any more.
+        if report.about.stop.is_stopped() {
+            *this.state = State::Ended;
         }
-        this.report.waker.register(context.waker());
-        if let Some(frame) = lock(&this.report.outbox).frames.pop_front() {
-            return Poll::Ready(Some(frame));
-        }
-        if let State::Working = this.state
-            && let Poll::Ready(response) = this.answer.poll(context)
-        {
-            *this.state = State::Answered(Box::new(response));
+        if let State::Working = this.state {
+            if let Some(frame) = lock(&report.outbox).frames.pop_front() {
+                return Poll::Ready(Some(frame));
+            }
+            match this.answer.poll(context) {
+                Poll::Ready(response) => *this.state = State::Answered(response),
+                Poll::Pending => {
+                    report.waker.register(context.waker());
+                    if report.about.stop.is_stopped() {
+                        *this.state = State::Ended;
+                    }
+                }
+            }
         }
         // The call may have reported while it was polled.
-        let mut outbox = lock(&this.report.outbox);
-        if let Some(frame) = outbox.frames.pop_front() {
+        let waiting = lock(&report.outbox).next(report.level, this.state);
+        if let Some(frame) = waiting {
             return Poll::Ready(Some(frame));
         }
-        if outbox.dropped_logs > 0 && !matches!(this.state, State::Working) {
-            let count = std::mem::take(&mut outbox.dropped_logs);
-            let data = json!(format!("{count} log messages of this call were dropped: too many"));
-            let level = this.report.level.unwrap_or(Level::Warning).max(Level::Warning);
-            let message = LogMessage { level, logger: None, data };
-            return Poll::Ready(Some(notification("notifications/message", &message)));
-        }
-        drop(outbox);
         match std::mem::replace(this.state, State::Ended) {
-            State::Answered(response) => Poll::Ready(Some(*response)),
+            State::Answered(response) => {
+                // Its client may use the id again as soon as it has read the response.
+                drop(this.registered.take());
+                Poll::Ready(Some(response))
+            }
             State::Ended => Poll::Ready(None),
             State::Working => {
                 *this.state = State::Working;
                 Poll::Pending
             }
         }
+    }
+}
+
+impl Outbox {
+    /// What is to be said before the response.
+    fn next(&mut self, level: Option<Level>, state: &State) -> Option<Frame> {
+        if let State::Ended = state {
+            return None;
+        }
+        if let Some(frame) = self.frames.pop_front() {
+            return Some(frame);
+        }
+        if self.dropped_logs == 0 || matches!(state, State::Working) {
+            return None;
+        }
+        let count = std::mem::take(&mut self.dropped_logs);
+        let data = json!(format!("{count} log messages of this call were dropped: too many"));
+        let level = level.unwrap_or(Level::Warning).max(Level::Warning);
+        let message = LogMessage { level, logger: None, data };
+        Some(notification("notifications/message", &message))
     }
 }

@@ -49,7 +49,7 @@ struct Bound {
 impl Bound {
     /// Made only when there is a state: most calls ask nothing.
     fn to_text(&self) -> String {
-        let (kind, name, args) = match &self.op {
+        let (kind, name, args): (_, &str, _) = match &self.op {
             Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
             Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
             Op::ReadResource { uri } => ("resource", uri, None),
@@ -84,7 +84,7 @@ impl Retry {
         let request = Bound { op: op.clone(), principal: principal.clone() };
         let fresh = match params.input_responses {
             None => Map::new(),
-            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| {
+            Some(raw) => serde_json::from_str(raw).map_err(|_| {
                 RpcError::invalid_params("`inputResponses` must be an object of answers by key")
             })?,
         };

@@ -3,15 +3,16 @@
 use crate::{
     auth::Principal,
     runtime::Runtime,
-    store::{Entry, If, Store, StoreResult},
+    store::{self, If, Store, StoreResult},
 };
 use bytes::Bytes;
 use bytestring::ByteString;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -42,33 +43,85 @@ pub(crate) const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
 const VISITS: usize = 100;
 
-/// One conversation's memory. What must survive this process is in its record; the rest is about
-/// requests under way here.
+/// One conversation's memory: small, for there may be many that do nothing. What must survive this
+/// process is in its record; the rest is about requests under way here.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// The session's key in the store; none for a process or a socket of its own.
-    id: Option<String>,
+    /// The session's name in the store; none for a process or a socket of its own.
+    id: Option<Arc<str>>,
     // Std mutexes: never held across an await.
-    record: Mutex<Record>,
+    memory: Mutex<Memory>,
     /// The store's version of the record that was read last.
     seen: AtomicU64,
-    handshake: Mutex<Option<Arc<Handshake>>>,
-    running: Mutex<HashMap<Id, CancellationToken>>,
-    /// Pages the user was sent to, whose end the client is told of.
-    visits: Mutex<VecDeque<String>>,
+    running: Mutex<BTreeMap<Id, Arc<dyn Stoppable>>>,
     pending: Pending,
 }
 
-/// What both sides agreed on.
-#[derive(Debug)]
-pub(crate) struct Handshake {
-    pub(crate) revision: Revision,
-    pub(crate) capabilities: Arc<ClientCapabilities>,
+#[derive(Debug, Default)]
+struct Memory {
+    principal: Principal,
+    handshake: Option<Arc<Handshake>>,
+    level: Option<Level>,
+    // A box: most sessions have none of these.
+    wishes: Option<Box<Wishes>>,
 }
 
-impl Handshake {
-    /// What a client declared, as far as the revision has it.
-    fn new(revision: Revision, declared: &ClientCapabilities) -> Self {
+#[derive(Debug, Default)]
+struct Wishes {
+    subscriptions: BTreeSet<String>,
+    /// Pages the user was sent to, whose end the client is told of.
+    visits: VecDeque<String>,
+}
+
+impl Memory {
+    fn apply(&mut self, change: &Remember) {
+        match change {
+            Remember::Level(level) => self.level = Some(*level),
+            Remember::Unsubscribe(uri) => drop(self.wishes().subscriptions.remove(uri)),
+            Remember::Subscribe(uri) => drop(self.wishes().subscriptions.insert(uri.clone())),
+        }
+    }
+
+    fn wishes(&mut self) -> &mut Wishes {
+        self.wishes.get_or_insert_default()
+    }
+
+    fn subscriptions(&self) -> impl Iterator<Item = &String> {
+        self.wishes.iter().flat_map(|wishes| &wishes.subscriptions)
+    }
+}
+
+/// What both sides agreed on. Sessions of equal clients share one.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Handshake {
+    pub(crate) revision: Revision,
+    /// What the client declared, as far as the revision has it.
+    pub(crate) capabilities: Arc<ClientCapabilities>,
+    declared: ClientCapabilities,
+    client: Implementation,
+}
+
+/// Handshakes that are remembered, to be shared.
+const SHARED_HANDSHAKES: usize = 64;
+
+/// The newest handshakes.
+#[derive(Debug, Default)]
+pub(crate) struct Handshakes(Mutex<VecDeque<Arc<Handshake>>>);
+
+impl Handshakes {
+    fn share(
+        &self,
+        revision: Revision,
+        declared: ClientCapabilities,
+        client: Implementation,
+    ) -> Arc<Handshake> {
+        let mut all = lock(&self.0);
+        let same = |known: &&Arc<Handshake>| {
+            known.revision == revision && known.declared == declared && known.client == client
+        };
+        if let Some(known) = all.iter().find(same) {
+            return known.clone();
+        }
         let mut capabilities = declared.clone();
         match revision.elicitation() {
             Elicitation::None => drop(capabilities.0.remove("elicitation")),
@@ -78,28 +131,52 @@ impl Handshake {
             }
             Elicitation::FormAndUrl => (),
         }
-        Self { revision, capabilities: Arc::new(capabilities) }
+        let capabilities = Arc::new(capabilities);
+        let shared = Arc::new(Handshake { revision, capabilities, declared, client });
+        if all.len() >= SHARED_HANDSHAKES {
+            all.pop_front();
+        }
+        all.push_back(shared.clone());
+        shared
     }
 }
 
-/// What a replica needs to go on with a session.
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+/// What a replica needs to go on with a session, as the store holds it.
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     principal: String,
     version: String,
+    #[serde(default)]
     capabilities: ClientCapabilities,
+    #[serde(default)]
     client: Implementation,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<Level>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     subscriptions: BTreeSet<String>,
 }
 
 impl Record {
-    fn apply(&mut self, change: &Remember) {
-        match change {
-            Remember::Level(level) => self.level = Some(*level),
-            Remember::Unsubscribe(uri) => drop(self.subscriptions.remove(uri)),
-            Remember::Subscribe(uri) => drop(self.subscriptions.insert(uri.clone())),
+    fn of(memory: &Memory) -> Self {
+        let handshake = memory.handshake.as_ref();
+        Self {
+            principal: memory.principal.as_str().to_owned(),
+            version: handshake.map_or("", |it| it.revision.as_str()).to_owned(),
+            capabilities: handshake.map(|it| it.declared.clone()).unwrap_or_default(),
+            client: handshake.map(|it| it.client.clone()).unwrap_or_default(),
+            level: memory.level,
+            subscriptions: memory.subscriptions().cloned().collect(),
         }
+    }
+
+    fn read(entry: &store::Entry) -> Option<Self> {
+        serde_json::from_slice(&entry.value).ok()
+    }
+
+    /// Without room to grow: it is kept for long.
+    fn to_bytes(&self) -> Bytes {
+        serde_json::to_vec(self).unwrap_or_default().into_boxed_slice().into()
     }
 }
 
@@ -112,53 +189,64 @@ pub(crate) enum Remember {
 }
 
 impl Session {
-    /// A session with a key, for a caller.
-    pub(crate) fn new(id: String, principal: &Principal) -> Self {
-        let record = Record { principal: principal.as_str().to_owned(), ..Record::default() };
-        Self { record: Mutex::new(record), ..Self::named(id) }
+    /// A session with a name, for a caller.
+    pub(crate) fn new(id: Arc<str>, server: Arc<str>, principal: &Principal) -> Self {
+        let memory = Memory { principal: principal.clone(), ..Memory::default() };
+        Self { memory: Mutex::new(memory), ..Self::named(id, server) }
     }
 
-    /// Several processes may ask in one session, so each has ids of its own.
-    fn named(id: String) -> Self {
-        let mut prefix = crate::token();
-        prefix.truncate(12);
-        let pending = Pending::named(prefix);
-        Self { id: Some(id), pending, ..Self::default() }
+    /// Several servers may ask in one session, so each has ids of its own.
+    fn named(id: Arc<str>, server: Arc<str>) -> Self {
+        Self { id: Some(id), pending: Pending::named(server), ..Self::default() }
     }
 
     /// What the store holds of a session.
-    pub(crate) async fn find(runtime: &Runtime, id: &str) -> StoreResult<Option<Entry>> {
+    pub(crate) async fn find(runtime: &Runtime, id: &str) -> StoreResult<Option<store::Entry>> {
         runtime.store.get(&key(id)).await
     }
 
     /// A session of what the store holds of it, if that can be read.
-    pub(crate) fn restore(id: &str, entry: &Entry) -> Option<Self> {
-        serde_json::from_slice::<Record>(&entry.value).ok()?;
-        let session = Self::named(id.to_owned());
-        session.refresh(entry);
+    pub(crate) fn restore(
+        runtime: &Runtime,
+        id: Arc<str>,
+        server: Arc<str>,
+        entry: &store::Entry,
+    ) -> Option<Self> {
+        Record::read(entry)?;
+        let session = Self::named(id, server);
+        session.refresh(runtime, entry);
         Some(session)
     }
 
     /// Takes over what another process has written.
-    pub(crate) fn refresh(&self, entry: &Entry) {
+    pub(crate) fn refresh(&self, runtime: &Runtime, entry: &store::Entry) {
         if self.seen.swap(entry.version, Ordering::Relaxed) == entry.version {
             return;
         }
-        let Ok(record) = serde_json::from_slice::<Record>(&entry.value) else { return };
-        *lock(&self.handshake) = Revision::parse(&record.version)
-            .map(|revision| Arc::new(Handshake::new(revision, &record.capabilities)));
-        *lock(&self.record) = record;
+        let Some(record) = Record::read(entry) else { return };
+        let handshakes = runtime.shelf::<Handshakes>();
+        let mut memory = lock(&self.memory);
+        memory.principal = match record.principal.is_empty() {
+            true => Principal::ANONYMOUS,
+            false => Principal::new(record.principal),
+        };
+        memory.handshake = Revision::parse(&record.version)
+            .map(|revision| handshakes.share(revision, record.capabilities, record.client));
+        memory.level = record.level;
+        if memory.wishes.is_some() || !record.subscriptions.is_empty() {
+            memory.wishes().subscriptions = record.subscriptions;
+        }
     }
 
     /// Writes the record of a session that was just opened.
     pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
-        let record = serde_json::to_vec(&*lock(&self.record)).unwrap_or_default();
-        runtime.store.put(&key(id), Bytes::from(record), If::Always, Some(UNUSED)).await.map(drop)
+        let record = Record::of(&lock(&self.memory)).to_bytes();
+        runtime.store.put(&key(id), record, If::Always, Some(UNUSED)).await.map(drop)
     }
 
     /// Keeps a session that is used. One that was ended or changed meanwhile stays as it is.
-    pub(crate) async fn renew(&self, runtime: &Runtime, entry: &Entry) -> StoreResult<()> {
+    pub(crate) async fn renew(&self, runtime: &Runtime, entry: &store::Entry) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let unchanged = If::Version(entry.version);
         runtime.store.put(&key(id), entry.value.clone(), unchanged, Some(IDLE)).await.map(drop)
@@ -169,21 +257,21 @@ impl Session {
         let Some(id) = &self.id else { return Ok(()) };
         loop {
             let Some(entry) = Self::find(runtime, id).await? else { return Ok(()) };
-            let Ok(mut record) = serde_json::from_slice::<Record>(&entry.value) else {
-                return Ok(());
+            self.refresh(runtime, &entry);
+            let record = {
+                let mut memory = lock(&self.memory);
+                memory.apply(change);
+                Record::of(&memory).to_bytes()
             };
-            record.apply(change);
-            let bytes = Bytes::from(serde_json::to_vec(&record).unwrap_or_default());
             let unchanged = If::Version(entry.version);
-            if runtime.store.put(&key(id), bytes, unchanged, Some(IDLE)).await? {
-                *lock(&self.record) = record;
+            if runtime.store.put(&key(id), record, unchanged, Some(IDLE)).await? {
                 return Ok(());
             }
         }
     }
 
     pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
-        lock(&self.record).principal == principal.as_str()
+        lock(&self.memory).principal == *principal
     }
 
     /// Forgets the session.
@@ -192,44 +280,42 @@ impl Session {
         runtime.store.remove(&key(id)).await
     }
 
-    pub(crate) fn open(&self, revision: Revision, params: InitializeParams) {
-        let handshake = Handshake::new(revision, &params.capabilities);
-        let mut record = lock(&self.record);
-        record.version = revision.as_str().to_owned();
-        record.capabilities = params.capabilities;
-        record.client = params.client_info;
-        *lock(&self.handshake) = Some(Arc::new(handshake));
+    pub(crate) fn open(&self, runtime: &Runtime, revision: Revision, params: InitializeParams) {
+        let handshakes = runtime.shelf::<Handshakes>();
+        let shared = handshakes.share(revision, params.capabilities, params.client_info);
+        lock(&self.memory).handshake = Some(shared);
     }
 
     pub(crate) fn handshake(&self) -> Option<Arc<Handshake>> {
-        lock(&self.handshake).clone()
+        lock(&self.memory).handshake.clone()
     }
 
     /// The least serious log message the client wants; informational until it says.
     pub(crate) fn level(&self) -> Level {
-        lock(&self.record).level.unwrap_or(Level::Info)
+        lock(&self.memory).level.unwrap_or(Level::Info)
     }
 
     /// Holds at once in this process; [`keep`](Self::keep) makes it hold everywhere.
     pub(crate) fn remember(&self, change: &Remember) {
-        lock(&self.record).apply(change);
+        lock(&self.memory).apply(change);
     }
 
     /// Whether there is room for one more subscription.
     pub(crate) fn may_subscribe(&self) -> bool {
-        lock(&self.record).subscriptions.len() < SUBSCRIPTIONS
+        lock(&self.memory).subscriptions().count() < SUBSCRIPTIONS
     }
 
     pub(crate) fn is_subscribed(&self, changed: &str) -> bool {
-        lock(&self.record).subscriptions.iter().any(|uri| covers(uri, changed))
+        lock(&self.memory).subscriptions().any(|uri| covers(uri, changed))
     }
 
     pub(crate) fn subscriptions(&self) -> Vec<String> {
-        lock(&self.record).subscriptions.iter().cloned().collect()
+        lock(&self.memory).subscriptions().cloned().collect()
     }
 
     pub(crate) fn sent_to(&self, visit: &str) {
-        let mut visits = lock(&self.visits);
+        let mut memory = lock(&self.memory);
+        let visits = &mut memory.wishes().visits;
         visits.push_back(visit.to_owned());
         if visits.len() > VISITS {
             visits.pop_front();
@@ -237,7 +323,8 @@ impl Session {
     }
 
     pub(crate) fn was_sent_to(&self, visit: &str) -> bool {
-        lock(&self.visits).iter().any(|sent| sent == visit)
+        let memory = lock(&self.memory);
+        memory.wishes.iter().flat_map(|wishes| &wishes.visits).any(|sent| sent == visit)
     }
 
     pub(crate) fn pending(&self) -> &Pending {
@@ -284,35 +371,48 @@ impl Session {
     pub(crate) fn register(
         self: &Arc<Self>,
         id: &Id,
-        cancel: &CancellationToken,
+        work: Arc<dyn Stoppable>,
     ) -> Option<Registered> {
-        let mut running = lock(&self.running);
-        if running.contains_key(id) {
-            return None;
+        match lock(&self.running).entry(id.clone()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(place) => {
+                place.insert(work);
+                Some(Registered { session: self.clone(), id: id.clone() })
+            }
         }
-        running.insert(id.clone(), cancel.clone());
-        Some(Registered { session: self.clone(), id: id.clone() })
     }
 
     /// Stops a request. An unknown id is nobody's, or one that has just been answered.
     pub(crate) fn cancel(&self, id: &Id) {
-        if let Some(cancel) = lock(&self.running).get(id) {
-            cancel.cancel();
-        }
+        // The lock is not held while the work is stopped: that may end it.
+        let work = lock(&self.running).get(id).cloned();
+        work.iter().for_each(|work| work.stop());
     }
 
     /// Stops everything under way.
     pub(crate) fn cancel_all(&self) {
-        lock(&self.running).values().for_each(CancellationToken::cancel);
+        let all: Vec<_> = lock(&self.running).values().cloned().collect();
+        all.iter().for_each(|work| work.stop());
     }
 }
 
 fn key(id: &str) -> String {
-    format!("session/{id}")
+    ["session/", id].concat()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Work that can be stopped from outside.
+pub(crate) trait Stoppable: fmt::Debug + Send + Sync + 'static {
+    fn stop(&self);
+}
+
+impl Stoppable for CancellationToken {
+    fn stop(&self) {
+        self.cancel();
+    }
 }
 
 /// A request under way, until this is dropped.
@@ -320,23 +420,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Registered {
     session: Arc<Session>,
     id: Id,
-}
-
-impl Registered {
-    /// The request's frames: none after it was cancelled, and forgotten when they end.
-    pub(crate) fn keep(
-        self,
-        frames: impl Stream<Item = Frame> + Send + 'static,
-        cancel: CancellationToken,
-    ) -> impl Stream<Item = Frame> + Send + 'static {
-        let mut registered = Some(self);
-        frames.take_until(cancel.cancelled_owned()).inspect(move |frame| {
-            // Its client may use the id again as soon as it has read the response.
-            if let Frame::Response(_) = frame {
-                drop(registered.take());
-            }
-        })
-    }
 }
 
 impl Drop for Registered {

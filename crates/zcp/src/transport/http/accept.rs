@@ -1,26 +1,27 @@
 //! Connections: accepted, limited, and drained at the end.
 
-use super::Limits;
-use crate::{runtime::metrics::Counted, transport::DRAIN};
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use super::{
+    Door, Limits,
+    watch::{self, Connected, Watch},
 };
+use crate::{runtime::metrics::Counted, transport::DRAIN};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     os::unix::fs::FileTypeExt,
     path::Path,
+    pin::Pin,
     sync::{Arc, atomic::AtomicI64},
+    task::Poll,
     time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -51,7 +52,7 @@ impl Listener for UnixListener {
 
 /// Everything a listener needs to serve.
 pub(super) struct Serving {
-    pub(super) router: Router,
+    pub(super) door: Door,
     pub(super) limits: Limits,
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
@@ -78,53 +79,70 @@ impl Serving {
 
     async fn accept(self, listener: impl Listener) -> io::Result<()> {
         let slots = Arc::new(Semaphore::new(self.limits.connections));
+        let connected = Connected::default();
+        let mut timer = watch::timer(&self.limits);
         loop {
-            let slot = tokio::select! {
-                slot = slots.clone().acquire_owned() => slot.map_err(io::Error::other)?,
-                () = self.stop.cancelled() => break,
-            };
             let stream = tokio::select! {
-                stream = listener.next() => stream,
-                () = self.stop.cancelled() => break,
-            };
-            let stream = match stream {
-                Ok(stream) => stream,
-                Err(error) => {
-                    // Out of files, or a connection that died before it was taken.
-                    tracing::warn!("a connection could not be accepted: {error}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                stream = next(&listener, &slots) => stream,
+                _ = timer.tick() => {
+                    connected.tick();
                     continue;
                 }
+                () = self.stop.cancelled() => break,
             };
-            let counted = Counted::new(&self.connections);
-            let service = TowerToHyperService::new(self.router.clone());
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                // Also how long a connection may wait for its next request.
-                .header_read_timeout(self.limits.read * 2)
-                .max_buf_size(self.limits.headers)
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades();
-            let stop = self.stop.clone();
-            self.tracker.spawn(async move {
-                let _held = (slot, counted);
-                let mut connection = std::pin::pin!(connection);
-                let ended = tokio::select! {
-                    ended = connection.as_mut() => ended,
-                    () = stop.cancelled() => {
-                        connection.as_mut().graceful_shutdown();
-                        connection.await
-                    }
-                };
-                if let Err(error) = ended {
-                    tracing::debug!("a connection ended: {error}");
+            match stream {
+                Ok((stream, slot)) => self.spawn(stream, slot, connected.add()),
+                // Out of files, or a connection that died before it was taken.
+                Err(error) => {
+                    tracing::warn!("a connection could not be accepted: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-            });
+            }
         }
+        connected.stop();
         self.tracker.close();
         if tokio::time::timeout(DRAIN, self.tracker.wait()).await.is_err() {
             tracing::warn!("stopped with work under way: it took longer than {DRAIN:?} to end");
         }
         Ok(())
     }
+
+    fn spawn(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        slot: OwnedSemaphorePermit,
+        watch: Arc<Watch>,
+    ) {
+        let (door, watched) = (self.door.clone(), watch.clone());
+        let service = service_fn(move |request| door.clone().answer(request, watched.clone()));
+        let mut connection = http1::Builder::new()
+            .max_buf_size(self.limits.headers)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        let held = (slot, Counted::new(&self.connections));
+        self.tracker.spawn(async move {
+            let ended = poll_fn(|context| {
+                if watch.is_idle(context) {
+                    return Poll::Ready(Ok(()));
+                }
+                if watch.is_stopping() {
+                    Pin::new(&mut connection).graceful_shutdown();
+                }
+                Pin::new(&mut connection).poll(context)
+            });
+            if let Err(error) = ended.await {
+                tracing::debug!("a connection ended: {error}");
+            }
+            drop(held);
+        });
+    }
+}
+
+/// The next connection, when there is room for one.
+async fn next<L: Listener>(
+    listener: &L,
+    slots: &Arc<Semaphore>,
+) -> io::Result<(L::Stream, OwnedSemaphorePermit)> {
+    let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+    Ok((listener.next().await?, slot))
 }

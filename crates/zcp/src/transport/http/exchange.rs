@@ -1,37 +1,60 @@
 //! Streamable HTTP: one POST, one message in, a stream of frames out.
 
 use super::{
-    Shared, event_stream, refusal, resume,
+    Limits, Shared, event_stream, refusal, resume,
     resume::{Adopting, Resumable},
     sessions::Live,
     status,
+    watch::Watch,
 };
 use crate::{
     auth::Principal,
-    protocol::mcp::{Route, check_version, route},
-    transport::{Release, converse},
+    protocol::mcp::{Route, check_version, route, shared},
+    runtime::ctx::Release,
+    transport::converse,
 };
-use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    response::Response,
+use ::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header, request::Parts,
 };
-use bytes::Bytes;
+use axum::{BoxError, body::HttpBody, extract::State, response::Response};
+use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use std::sync::Arc;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
 use zcp_wire::{
-    Frame, Frames, Id, Message, Peer, RpcError,
+    Frame, Frames, Id, Malformed, Message, Peer, RpcError,
     header::{LAST_EVENT_ID, SESSION_ID},
+    params::Params,
 };
 
+/// A request's body, from a router or from the connection itself.
+pub(super) trait Body: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send {}
+
+impl<B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send> Body for B {}
+
+/// The endpoint, as a route.
+pub(super) async fn route_to(
+    State(http): State<Arc<Shared>>,
+    request: axum::extract::Request,
+) -> Response {
+    exchange(&http, request, None).await
+}
+
 /// The endpoint: POST for messages, GET for what a session is told, DELETE to end one.
-pub(super) async fn exchange(State(http): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn exchange(
+    http: &Arc<Shared>,
+    request: Request<impl Body>,
+    watch: Option<&Watch>,
+) -> Response {
     let answered = match *request.method() {
-        Method::POST => post(&http, request).await,
-        Method::GET => get(&http, &request.into_parts().0).await,
-        Method::DELETE => delete(&http, &request.into_parts().0).await,
+        Method::POST => post(http, request, watch).await,
+        Method::GET => get(http, &request.into_parts().0).await,
+        Method::DELETE => delete(http, &request.into_parts().0).await,
         _ => {
             let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
             response
@@ -43,35 +66,51 @@ pub(super) async fn exchange(State(http): State<Arc<Shared>>, request: Request) 
     answered.unwrap_or_else(|refused| refused)
 }
 
-async fn post(http: &Arc<Shared>, request: Request) -> Result<Response, Response> {
+async fn post(
+    http: &Arc<Shared>,
+    request: Request<impl Body>,
+    watch: Option<&Watch>,
+) -> Result<Response, Response> {
     let (parts, body) = request.into_parts();
-    let body = read(body, &http.limits).await?;
+    let body = read(body, &http.limits, watch).await?;
     check_types(&parts.headers)?;
-    let message =
-        Message::parse(body).map_err(|malformed| status::refused(malformed.id, malformed.error))?;
-    let id = match &message {
+    let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
+    let text = Message::text(body).map_err(refused)?;
+    let (message, params) = Message::read(&text).map_err(refused)?;
+    let route = route(&message, params.as_ref().ok(), &parts.headers, &http.runtime);
+    match route.map_err(|error| status::refused(id_of(&message), error))? {
+        Route::Stateless => stateless(http, &message, params, parts).await,
+        Route::Open => open(http, message, parts).await,
+        Route::Session => in_session(http, &message, params, parts).await,
+    }
+}
+
+fn id_of(message: &Message) -> Option<Id> {
+    match message {
         Message::One(Frame::Request(request)) => Some(request.id.clone()),
         _ => None,
-    };
-    let route = route(&message, &parts.headers, &http.runtime);
-    match route.map_err(|error| status::refused(id.clone(), error))? {
-        Route::Stateless => stateless(http, message, parts).await,
-        Route::Open => open(http, message, parts).await,
-        Route::Session => in_session(http, message, id, parts).await,
     }
 }
 
 /// Since 2026-07-28. Closing the connection drops the frames, which stops the call.
-async fn stateless(http: &Shared, message: Message, parts: Parts) -> Result<Response, Response> {
+async fn stateless(
+    http: &Shared,
+    message: &Message,
+    params: Result<Params<'_>, RpcError>,
+    parts: Parts,
+) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
     };
-    let id = request.id.clone();
-    let mut frames = http
-        .stateless
-        .post(request, &parts.headers, parts.extensions)
-        .map_err(|error| status::refused(Some(id), error))?;
-    let first = match tokio::time::timeout(http.limits.keep_alive, frames.next()).await {
+    let mut frames = params
+        .and_then(|params| http.stateless.post(request, &params, &parts.headers, parts.extensions))
+        .map_err(|error| status::refused(Some(request.id.clone()), error))?;
+    // Most calls are answered at once, and need no timer.
+    let first = match frames.at_once().await {
+        Poll::Ready(first) => Ok(first),
+        Poll::Pending => tokio::time::timeout(http.limits.keep_alive, frames.next()).await,
+    };
+    let first = match first {
         Ok(None) => return Ok(status::accepted()),
         Ok(Some(Frame::Response(answer))) => return Ok(status::answered(answer)),
         Ok(Some(first)) => Some(first),
@@ -97,7 +136,7 @@ async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Resp
     http.sessions.keep(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
-        response.headers_mut().insert(SESSION_ID, id.clone());
+        response.headers_mut().insert(&SESSION_ID, id.clone());
         response.headers_mut().insert(http.session_header.clone(), id);
     }
     Ok(response)
@@ -105,34 +144,41 @@ async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Resp
 
 async fn in_session(
     http: &Arc<Shared>,
-    message: Message,
-    id: Option<Id>,
-    mut parts: Parts,
+    message: &Message,
+    params: Result<Params<'_>, RpcError>,
+    parts: Parts,
 ) -> Result<Response, Response> {
-    let live = find(http, id, &parts).await?;
+    let live = find(http, id_of(message), &parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
-    if let Some(release) = &release {
-        parts.extensions.insert(release.clone());
-    }
-    let frames = match message {
-        Message::One(frame) => live.mcp.send(frame, parts.extensions),
+    let mut frames = match message {
+        Message::One(Frame::Request(request)) => match params {
+            Ok(params) => {
+                live.mcp.call(request, &params, shared(parts.extensions), release.clone())
+            }
+            Err(error) => return Ok(status::failed(request, error)),
+        },
+        Message::One(frame) => live.mcp.send(frame.clone(), parts.extensions),
         Message::Batch(frames) if frames.len() > converse::BATCH => {
             let why = format!("a batch may have {} messages at most", converse::BATCH);
             return Err(refusal(StatusCode::BAD_REQUEST, &why));
         }
         Message::Batch(frames) if live.mcp.has_batches() => {
-            let all = converse::run_batch(&live.mcp, frames, &parts.extensions);
-            return Ok(batch(http, Adopting::new(live, Frames::stream(all))).await);
+            let all = converse::run_batch(&live.mcp, frames.clone(), &parts.extensions);
+            return Ok(batch(http, Adopting::new(http, live, Frames::stream(all))).await);
         }
         Message::Batch(_) => {
             let why = "this session's revision has no batches: send one message at a time";
             return Err(refusal(StatusCode::BAD_REQUEST, why));
         }
     };
-    if let Frames::None = frames {
-        return Ok(status::accepted());
-    }
-    Ok(Resumable::new(live, frames, release).respond(http.limits.keep_alive).await)
+    // Most calls are answered at once: there is nothing a client could lose.
+    let first = match frames.at_once().await {
+        Poll::Ready(None) => return Ok(status::accepted()),
+        Poll::Ready(Some(Frame::Response(answer))) => return Ok(status::answered(answer)),
+        Poll::Ready(Some(first)) => Some(first),
+        Poll::Pending => None,
+    };
+    Ok(Resumable::new(http, live, first, frames, release).respond(http.limits.keep_alive).await)
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
@@ -166,7 +212,7 @@ async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
         return Err(response);
     }
     let live = find(http, None, parts).await?;
-    let last = header(&parts.headers, LAST_EVENT_ID);
+    let last = header(&parts.headers, &LAST_EVENT_ID);
     resume::stream(http, live, last).await
 }
 
@@ -206,11 +252,11 @@ fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
     if !http.runtime.settings.handshake {
         return None;
     }
-    header(&parts.headers, SESSION_ID)
+    header(&parts.headers, &SESSION_ID)
         .or_else(|| parts.headers.get(&http.session_header)?.to_str().ok())
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -219,10 +265,17 @@ fn unavailable(error: &crate::store::StoreError) -> Response {
 }
 
 fn check_types(headers: &HeaderMap) -> Result<(), Response> {
-    let kind = header(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if !essence(kind).eq_ignore_ascii_case(b"application/json") {
         let why = "the body must be `Content-Type: application/json`";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    // What nearly every client sends.
+    if headers
+        .get(header::ACCEPT)
+        .is_some_and(|value| value == "application/json, text/event-stream")
+    {
+        return Ok(());
     }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         let why = "send `Accept: application/json, text/event-stream`";
@@ -231,29 +284,79 @@ fn check_types(headers: &HeaderMap) -> Result<(), Response> {
     Ok(())
 }
 
-/// Whether the client takes a type; one that does not say takes all.
-fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
-    let mut accept = headers.get_all(header::ACCEPT).iter().peekable();
-    if accept.peek().is_none() {
-        return true;
-    }
-    let family = wanted.split('/').next().unwrap_or_default();
-    accept.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
-        let range = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        range == wanted || range == "*/*" || range.strip_suffix("/*") == Some(family)
-    })
+/// A media type without its parameters.
+fn essence(range: &[u8]) -> &[u8] {
+    range.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-/// The whole body, if it is neither too large nor too slow.
-pub(super) async fn read(body: Body, limits: &super::Limits) -> Result<Bytes, Response> {
-    let collected = Limited::new(body, limits.body).collect();
-    match tokio::time::timeout(limits.read, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+/// Whether the client takes a type; one that does not say takes all.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let family = wanted.split('/').next().unwrap_or_default().as_bytes();
+    let fits = |range: &[u8]| {
+        let range = essence(range);
+        let whole = |range: &[u8]| range.eq_ignore_ascii_case(family) || range == b"*";
+        range.eq_ignore_ascii_case(wanted.as_bytes())
+            || range.strip_suffix(b"/*").is_some_and(whole)
+    };
+    let mut said = false;
+    for value in headers.get_all(header::ACCEPT) {
+        said = true;
+        if value.as_bytes().split(|byte| *byte == b',').any(fits) {
+            return true;
+        }
+    }
+    !said
+}
+
+/// The whole body, if it is neither too large nor too slow. Without a watch, by a timer of its own.
+pub(super) async fn read(
+    body: impl Body,
+    limits: &Limits,
+    watch: Option<&Watch>,
+) -> Result<Bytes, Response> {
+    let collected = collect(Limited::new(body, limits.body));
+    let collected = match watch {
+        None => tokio::time::timeout(limits.read, collected).await.ok(),
+        Some(watch) => {
+            let mut collected = pin!(collected);
+            watch.awaits_body(true);
+            let in_time = poll_fn(|context| match collected.as_mut().poll(context) {
+                Poll::Pending if watch.is_late() => Poll::Ready(None),
+                polled => polled.map(Some),
+            });
+            let collected = in_time.await;
+            watch.awaits_body(false);
+            collected
+        }
+    };
+    match collected {
+        Some(Ok(body)) => Ok(body),
+        Some(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
             let why = format!("a body may have {} bytes at most", limits.body);
             Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &why))
         }
-        Ok(Err(_)) => Err(refusal(StatusCode::BAD_REQUEST, "the body ended too early")),
-        Err(_) => Err(refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
+        Some(Err(_)) => Err(refusal(StatusCode::BAD_REQUEST, "the body ended too early")),
+        None => Err(refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
     }
+}
+
+/// A body of one chunk is not copied.
+async fn collect(body: Limited<impl Body>) -> Result<Bytes, BoxError> {
+    let mut body = pin!(body);
+    let expected = body.size_hint().lower() as usize;
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(chunk) = frame?.into_data() else { continue };
+        if first.is_empty() && all.is_empty() {
+            first = chunk;
+            continue;
+        }
+        if all.is_empty() {
+            all.reserve(expected.max(first.len() + chunk.len()));
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        all.extend_from_slice(&chunk);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
 }

@@ -1,9 +1,9 @@
 //! Who may knock: Host and Origin, against pages that rebind names to this machine.
 
 use super::refusal;
-use ::http::{HeaderMap, StatusCode, header};
+use ::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
-use std::net::SocketAddr;
+use std::{borrow::Cow, net::SocketAddr};
 
 /// Which hosts and origins are answered.
 #[derive(Debug, Clone)]
@@ -32,18 +32,20 @@ impl Guard {
 
     /// The answer to whoever may not knock.
     pub(super) fn refuse(&self, headers: &HeaderMap) -> Option<Response> {
-        let host = text(headers, header::HOST.as_str());
+        let known = |host: &str| {
+            let name = without_port(host);
+            self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
         if (self.loopback || !self.hosts.is_empty())
-            && let Some(host) = &host
-            && !self.hosts.iter().any(|known| *known == without_port(host))
+            && let Some(host) = text(headers, &header::HOST)
+            && !known(&host)
         {
-            return Some(forbidden("Host", host, &self.hosts, "--allow-host"));
+            return Some(forbidden("Host", &host, &self.hosts, "--allow-host"));
         }
-        let origin = text(headers, header::ORIGIN.as_str())?;
+        let origin = text(headers, &header::ORIGIN)?;
         let page_host = origin.split_once("://").map_or("", |(_, host)| host);
-        let known = self.origins.contains(&origin)
-            || (self.hosts.iter().any(|known| *known == without_port(page_host)));
-        if known {
+        if self.origins.iter().any(|known| known.eq_ignore_ascii_case(&origin)) || known(page_host)
+        {
             return None;
         }
         let list: Vec<String> = self.origins.iter().chain(&self.hosts).cloned().collect();
@@ -51,9 +53,12 @@ impl Guard {
     }
 }
 
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {
     let value = headers.get(name)?;
-    Some(String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
+    Some(match value.to_str() {
+        Ok(text) => Cow::Borrowed(text.trim()),
+        Err(_) => String::from_utf8_lossy(value.as_bytes()),
+    })
 }
 
 fn without_port(host: &str) -> &str {

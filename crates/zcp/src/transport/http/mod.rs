@@ -10,24 +10,29 @@ mod resume;
 mod sessions;
 mod sse2024;
 mod status;
+mod watch;
 
 use super::{Transport, ws};
 use crate::{protocol::mcp::Mcp, runtime::Runtime};
 use ::http::HeaderName;
 use axum::{
     Router,
+    body::Body,
     extract::Request,
     middleware,
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
 use guard::Guard;
+use hyper::body::Incoming;
 use sessions::Sessions;
 use std::{
     convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
+use watch::Watch;
 
 /// Streamable HTTP on `/mcp`, WebSocket on `/ws`, HTTP+SSE of 2024-11-05 on `/sse`, and pages for
 /// those who operate the server: `/healthz`, `/readyz`, `/metadata`, `/metrics`.
@@ -44,8 +49,10 @@ pub struct Http {
     guard: Guard,
     limits: Limits,
     session_header: HeaderName,
-    wrap: Box<dyn FnOnce(Router) -> Router + Send>,
+    layers: Vec<Wrap>,
 }
+
+type Wrap = Box<dyn FnOnce(Router) -> Router + Send>;
 
 enum Place {
     Tcp(SocketAddr),
@@ -109,13 +116,7 @@ impl Http {
 
     fn at(place: Place, guard: Guard) -> Self {
         let session_header = HeaderName::from_static("x-zcp-session");
-        Self {
-            place,
-            guard,
-            limits: Limits::default(),
-            session_header,
-            wrap: Box::new(|router| router),
-        }
+        Self { place, guard, limits: Limits::default(), session_header, layers: vec![] }
     }
 
     /// Also answers requests for this host, such as `mcp.example.com`.
@@ -166,7 +167,7 @@ impl Http {
     /// layer that inserts a [`Principal`](crate::Principal) into the request's extensions says
     /// who calls.
     #[must_use]
-    pub fn layer<L>(self, layer: L) -> Self
+    pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: tower::Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
         L::Service: tower::Service<
@@ -179,19 +180,30 @@ impl Http {
             + Sync
             + 'static,
     {
-        Self { wrap: Box::new(move |router| (self.wrap)(router).layer(layer)), ..self }
+        self.layers.push(Box::new(move |router| router.layer(layer)));
+        self
     }
 
     /// The routes, to be part of an axum program. `closing` ends the streams that would never end
     /// by themselves.
     pub fn into_router(self, runtime: Runtime, closing: CancellationToken) -> Router {
-        self.router(runtime, closing, TaskTracker::new())
+        let door = self.door(runtime, closing, TaskTracker::new());
+        let guard = door.guard;
+        door.router.layer(middleware::from_fn(move |request: Request, next: middleware::Next| {
+            let refusal = guard.refuse(request.headers());
+            async move {
+                match refusal {
+                    Some(refusal) => refusal,
+                    None => next.run(request).await,
+                }
+            }
+        }))
     }
 
-    fn router(self, runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Router {
+    fn door(self, runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Door {
         let shared = Arc::new(Shared {
             stateless: Mcp::stateless(runtime.clone(), closing.clone()),
-            sessions: Sessions::new(runtime.clone(), closing.clone(), tracker.clone()),
+            sessions: Sessions::new(runtime.clone(), closing.clone()),
             limits: self.limits,
             session_header: self.session_header,
             runtime,
@@ -199,7 +211,7 @@ impl Http {
             tracker,
         });
         let router = Router::new()
-            .route("/mcp", any(exchange::exchange))
+            .route(MCP, any(exchange::route_to))
             .route("/ws", get(ws::upgrade))
             .route("/sse", get(sse2024::open))
             .route("/messages", post(sse2024::post))
@@ -207,19 +219,43 @@ impl Http {
             .route("/readyz", get(pages::ready))
             .route("/metadata", get(pages::metadata))
             .route("/metrics", get(pages::metrics))
-            .with_state(shared);
-        let guard = Arc::new(self.guard);
-        (self.wrap)(router).layer(middleware::from_fn(
-            move |request: Request, next: middleware::Next| {
-                let refusal = guard.refuse(request.headers());
-                async move {
-                    match refusal {
-                        Some(refusal) => refusal,
-                        None => next.run(request).await,
-                    }
-                }
-            },
-        ))
+            .with_state(shared.clone());
+        Door {
+            guard: Arc::new(self.guard),
+            direct: self.layers.is_empty().then_some(shared),
+            router: self.layers.into_iter().fold(router, |router, layer| layer(router)),
+        }
+    }
+}
+
+/// Where requests for the protocol itself go.
+const MCP: &str = "/mcp";
+
+/// The way in: whoever may not knock is turned away, and the rest goes to the routes. What the
+/// protocol's own endpoint gets passes by the router when no layer is to see it: that is a tenth
+/// of a small call's instructions.
+#[derive(Clone)]
+struct Door {
+    guard: Arc<Guard>,
+    direct: Option<Arc<Shared>>,
+    router: Router,
+}
+
+impl Door {
+    async fn answer(
+        self,
+        request: ::http::Request<Incoming>,
+        watch: Arc<Watch>,
+    ) -> Result<Response, Infallible> {
+        watch.begun();
+        let response = match (self.guard.refuse(request.headers()), self.direct) {
+            (Some(refusal), _) => refusal,
+            (None, Some(shared)) if request.uri().path() == MCP => {
+                exchange::exchange(&shared, request, Some(&watch)).await
+            }
+            _ => self.router.oneshot(request.map(Body::new)).await?,
+        };
+        Ok(watch.answered(response))
     }
 }
 
@@ -229,8 +265,8 @@ impl Transport for Http {
         let limits = self.limits;
         let (closing, tracker) = (stop.clone(), TaskTracker::new());
         let connections = runtime.metrics.connections.clone();
-        let router = self.router(runtime, closing, tracker.clone());
-        let serving = accept::Serving { router, limits, stop, tracker, connections };
+        let door = self.door(runtime, closing, tracker.clone());
+        let serving = accept::Serving { door, limits, stop, tracker, connections };
         match place {
             Place::Tcp(address) => serving.tcp(TcpListener::bind(address).await?).await,
             Place::Listener(listener) => serving.tcp(listener).await,

@@ -9,7 +9,7 @@ use ::http::StatusCode;
 use axum::{body::Body, extract::State, response::Response};
 use serde_json::json;
 use std::sync::Arc;
-use zcp_wire::frame::json_text;
+use zcp_wire::json;
 
 /// The process is alive.
 pub(super) async fn health() -> Response {
@@ -44,7 +44,7 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
         "endpoints": { "mcp": "/mcp", "websocket": "/ws", "sse": "/sse" },
         "digests": digests,
     });
-    json(StatusCode::OK, json_text(&page))
+    json(StatusCode::OK, json::text(&page))
 }
 
 /// Numbers, for Prometheus.

@@ -6,12 +6,12 @@ use super::{
     sessions::Live,
     status,
 };
-use crate::{runtime::metrics::Counted, transport::Release};
+use crate::runtime::{ctx::Release, metrics::Counted};
 use ::http::StatusCode;
 use axum::response::Response;
 use futures_util::{Stream, StreamExt, stream};
-use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio_util::sync::CancellationToken;
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::{Frame, Frames, sse};
 
 /// The stream of what a session is told beside its calls.
@@ -20,6 +20,7 @@ pub(super) const EVENTS: u64 = 0;
 /// A call's frames on their way to a connection. When the connection goes, the call stays.
 pub(super) struct Adopting {
     live: Arc<Live>,
+    tracker: TaskTracker,
     stream: u64,
     /// A frame that was taken and is neither sent nor noted yet.
     held: Option<Frame>,
@@ -27,9 +28,9 @@ pub(super) struct Adopting {
 }
 
 impl Adopting {
-    pub(super) fn new(live: Arc<Live>, frames: Frames) -> Self {
-        let stream = live.new_stream();
-        Self { live, stream, held: None, frames: Some(frames) }
+    pub(super) fn new(http: &Shared, live: Arc<Live>, frames: Frames) -> Self {
+        let (stream, tracker) = (live.new_stream(), http.tracker.clone());
+        Self { live, tracker, stream, held: None, frames: Some(frames) }
     }
 
     pub(super) async fn next(&mut self) -> Option<Frame> {
@@ -50,7 +51,7 @@ impl Adopting {
     /// Goes on without the connection.
     fn let_go(&mut self) {
         if let Some(frames) = self.frames.take() {
-            self.live.adopt(self.stream, self.held.take(), frames);
+            self.live.adopt(self.stream, self.held.take(), frames, &self.tracker);
         }
     }
 }
@@ -70,15 +71,27 @@ pub(super) struct Resumable {
 }
 
 impl Resumable {
-    pub(super) fn new(live: Arc<Live>, frames: Frames, release: Option<Release>) -> Self {
-        let call = Adopting::new(live, frames);
+    /// A call under way, with the frame that was taken from it already.
+    pub(super) fn new(
+        http: &Shared,
+        live: Arc<Live>,
+        first: Option<Frame>,
+        frames: Frames,
+        release: Option<Release>,
+    ) -> Self {
+        let mut call = Adopting::new(http, live, frames);
+        call.held = first;
         let taken = call.live.attach(call.stream);
         Self { call, release, taken }
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
     pub(super) async fn respond(mut self, keep_alive: Duration) -> Response {
-        let first = match tokio::time::timeout(keep_alive, self.next()).await {
+        let first = match self.call.held.clone() {
+            Some(first) => Ok(Next::Frame(first)),
+            None => tokio::time::timeout(keep_alive, self.next()).await,
+        };
+        let first = match first {
             Ok(Next::Frame(Frame::Response(answer))) => {
                 self.call.end();
                 return status::answered(answer);
@@ -88,7 +101,7 @@ impl Resumable {
             Err(_) => None,
         };
         let primed = match self.release.is_some() {
-            true => self.call.live.replay.prime(self.call.stream).await.ok(),
+            true => self.call.live.replay().prime(self.call.stream).await.ok(),
             false => None,
         };
         let primer = primed.map(|id| event_stream::message(Some(&id.to_string()), b""));
@@ -105,7 +118,7 @@ impl Resumable {
     async fn event(&mut self, next: Next) -> Option<Vec<u8>> {
         match next {
             Next::Frame(frame) => {
-                let id = self.call.live.replay.append(self.call.stream, &frame).await.ok();
+                let id = self.call.live.replay().append(self.call.stream, &frame).await.ok();
                 self.call.held = None;
                 Some(event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame))
             }
@@ -123,7 +136,7 @@ impl Resumable {
     async fn next(&mut self) -> Next {
         let released = async {
             match &self.release {
-                Some(release) => release.wished().await,
+                Some(release) => poll_fn(|context| release.poll(context)).await,
                 None => std::future::pending().await,
             }
         };
@@ -160,7 +173,7 @@ pub(super) async fn stream(
     let closing = http.closing.clone();
     let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
         Some(id) if id.stream != EVENTS => {
-            let follow = live.replay.follow(id).await.map_err(|_| unknown())?;
+            let follow = live.replay().follow(id).await.map_err(|_| unknown())?;
             Box::pin(rest_of_call(&live, id, follow))
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),

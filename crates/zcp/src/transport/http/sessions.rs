@@ -4,13 +4,13 @@ use super::{replay::Replay, resume::EVENTS};
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
-    runtime::{Runtime, metrics::Counted},
+    runtime::Runtime,
     seal::random,
     store::StoreResult,
 };
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -36,28 +36,28 @@ const RENEW: Duration = Duration::from_secs(60 * 60);
 pub(crate) struct Sessions {
     runtime: Runtime,
     closing: CancellationToken,
-    tracker: TaskTracker,
+    /// What tells this server's questions from those of others in the same sessions.
+    name: Arc<str>,
+    /// What tells its streams from theirs.
+    first_stream: u64,
     // A std mutex: never held across an await.
     live: Mutex<Table>,
 }
 
 struct Table {
-    by_id: HashMap<String, Arc<Live>>,
+    by_id: HashMap<Arc<str>, Arc<Live>>,
     swept: Instant,
 }
 
-/// A session, and what it has under way here.
+/// A session, and what it has under way here. Small, for there may be many that do nothing.
 pub(crate) struct Live {
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     pub(crate) mcp: Mcp,
-    pub(crate) replay: Replay,
     session: Arc<Session>,
-    tracker: TaskTracker,
     next_stream: AtomicU64,
     /// Streams under way, each with the token that takes it away from its connection.
-    streams: Mutex<HashMap<u64, CancellationToken>>,
+    streams: Mutex<BTreeMap<u64, CancellationToken>>,
     used: Mutex<Used>,
-    _counted: Arc<Counted>,
 }
 
 struct Used {
@@ -67,15 +67,17 @@ struct Used {
 }
 
 impl Sessions {
-    pub(crate) fn new(runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Self {
+    pub(crate) fn new(runtime: Runtime, closing: CancellationToken) -> Self {
         let table = Table { by_id: HashMap::new(), swept: Instant::now() };
-        Self { runtime, closing, tracker, live: Mutex::new(table) }
+        let name = crate::token()[..12].into();
+        let first_stream = u64::from(u32::from_le_bytes(random())) << 24 | 1;
+        Self { runtime, closing, name, first_stream, live: Mutex::new(table) }
     }
 
     /// A session with a new name, which is nobody's until it is kept.
     pub(crate) fn open(&self, principal: &Principal) -> Arc<Live> {
-        let id = crate::token();
-        let session = Session::new(id.clone(), principal);
+        let id: Arc<str> = crate::token().into();
+        let session = Session::new(id.clone(), self.name.clone(), principal);
         self.bring(id, session)
     }
 
@@ -104,14 +106,17 @@ impl Sessions {
         let live = match known {
             Some(live) => live,
             None => {
-                let Some(session) = Session::restore(id, &entry) else { return Ok(None) };
+                let id: Arc<str> = id.into();
+                let name = self.name.clone();
+                let restored = Session::restore(&self.runtime, id.clone(), name, &entry);
+                let Some(session) = restored else { return Ok(None) };
                 let mut table = lock(&self.live);
                 table.sweep();
-                let bring = || self.bring(id.to_owned(), session);
-                table.by_id.entry(id.to_owned()).or_insert_with(bring).clone()
+                let bring = || self.bring(id.clone(), session);
+                table.by_id.entry(id.clone()).or_insert_with(bring).clone()
             }
         };
-        live.session.refresh(&entry);
+        live.session.refresh(&self.runtime, &entry);
         if !live.session.belongs_to(principal) {
             return Ok(None);
         }
@@ -125,27 +130,27 @@ impl Sessions {
     pub(crate) async fn close(&self, live: &Live) -> StoreResult<()> {
         lock(&self.live).by_id.remove(&live.id);
         live.stop();
-        live.replay.remove().await?;
+        live.replay().remove().await?;
         Session::remove(&self.runtime, &live.id).await
     }
 
-    fn bring(&self, id: String, session: Session) -> Arc<Live> {
+    fn bring(&self, id: Arc<str>, session: Session) -> Arc<Live> {
         let session = Arc::new(session);
-        let now = Instant::now();
-        let mcp =
-            Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.child_token());
+        self.runtime.metrics.sessions.inc();
         Arc::new(Live {
-            replay: Replay::new(self.runtime.store.clone(), &id),
             id,
-            mcp,
+            mcp: Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.clone()),
             session,
-            tracker: self.tracker.clone(),
-            // Other processes name streams of this session too.
-            next_stream: AtomicU64::new(u64::from(u32::from_le_bytes(random())) << 24 | 1),
+            next_stream: AtomicU64::new(self.first_stream),
             streams: Mutex::default(),
-            used: Mutex::new(Used { last: now, renewed: None }),
-            _counted: Counted::new(&self.runtime.metrics.sessions),
+            used: Mutex::new(Used { last: Instant::now(), renewed: None }),
         })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.mcp.runtime().metrics.sessions.dec();
     }
 }
 
@@ -166,6 +171,11 @@ impl Table {
 }
 
 impl Live {
+    /// What the session's streams said.
+    pub(super) fn replay(&self) -> Replay {
+        Replay::new(self.mcp.runtime().store.clone(), &self.id)
+    }
+
     /// Notes that the session is used; true when the store should know too.
     fn touch(&self) -> bool {
         let now = Instant::now();
@@ -212,7 +222,13 @@ impl Live {
     }
 
     /// Goes on with a call whose connection is gone: its frames wait to be fetched.
-    pub(super) fn adopt(self: &Arc<Self>, stream: u64, held: Option<Frame>, mut frames: Frames) {
+    pub(super) fn adopt(
+        self: &Arc<Self>,
+        stream: u64,
+        held: Option<Frame>,
+        mut frames: Frames,
+        tracker: &TaskTracker,
+    ) {
         // Hanging up must not be a way to have any number of calls.
         {
             let mut streams = lock(&self.streams);
@@ -222,23 +238,23 @@ impl Live {
             }
             streams.entry(stream).or_default();
         }
-        let live = self.clone();
-        self.tracker.spawn(async move {
+        let (live, replay) = (self.clone(), self.replay());
+        tracker.spawn(async move {
             let rest = async {
                 if let Some(frame) = &held
-                    && live.replay.append(stream, frame).await.is_err()
+                    && replay.append(stream, frame).await.is_err()
                 {
                     return;
                 }
                 while let Some(frame) = frames.next().await {
-                    if live.replay.append(stream, &frame).await.is_err() {
+                    if replay.append(stream, &frame).await.is_err() {
                         break;
                     }
                 }
             };
             // Nobody may ever come back to answer what the call asks.
             let _ = tokio::time::timeout(ADOPTED, rest).await;
-            let _ = live.replay.end(stream).await;
+            let _ = replay.end(stream).await;
             live.detach(stream);
         });
     }

@@ -123,7 +123,7 @@ pub(super) async fn post(
     let Some(opened) = opened else {
         return refusal(StatusCode::NOT_FOUND, "no such stream: open one with GET /sse");
     };
-    match exchange::read(body, &http.limits).await {
+    match exchange::read(body, &http.limits, None).await {
         Ok(body) => {
             opened.conversation.receive(body).await;
             status::accepted()

@@ -1,10 +1,20 @@
 //! Answers that are one JSON message, and the HTTP status each has.
 
 use ::http::{HeaderValue, StatusCode, header};
-use axum::{body::Body, response::Response};
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use bytes::Bytes;
 use bytestring::ByteString;
+use hyper::body::{Frame as BodyFrame, SizeHint};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
 use zcp_wire::{
-    Frame, Id, Response as Answer, RpcError,
+    Frame, Id, Request, Response as Answer, RpcError,
     error::{
         HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION,
     },
@@ -32,7 +42,51 @@ pub(super) fn answered(answer: Answer) -> Response {
             _ => StatusCode::OK,
         },
     };
-    json(status, Frame::Response(answer).to_text())
+    match answer {
+        Answer { result: Ok(result), .. } if result.len() >= LONG => {
+            let (before, after) = Answer { id: answer.id, result: Ok(ByteString::new()) }.around();
+            let chunks = [before.into(), result.into_bytes(), Bytes::from_static(after.as_bytes())];
+            with_type(status, JSON, Body::new(Chunks { chunks, next: 0 }))
+        }
+        answer => json(status, Frame::Response(answer).to_text()),
+    }
+}
+
+/// Bytes of a result from which on it is not copied.
+const LONG: usize = 4 * 1024;
+const JSON: &str = "application/json";
+
+/// A body that is there as a whole, in parts.
+struct Chunks {
+    chunks: [Bytes; 3],
+    next: usize,
+}
+
+impl HttpBody for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
+        let next = self.next;
+        self.next += 1;
+        Poll::Ready(self.chunks.get_mut(next).map(|it| Ok(BodyFrame::data(std::mem::take(it)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.next >= self.chunks.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.chunks.iter().map(|chunk| chunk.len() as u64).sum())
+    }
+}
+
+/// A request that failed before it ran, in a conversation that goes on.
+pub(super) fn failed(request: &Request, error: RpcError) -> Response {
+    answered(Answer { id: Some(request.id.clone()), result: Err(error) })
 }
 
 pub(super) fn error(status: StatusCode, id: Option<Id>, error: RpcError) -> Response {
@@ -40,7 +94,7 @@ pub(super) fn error(status: StatusCode, id: Option<Id>, error: RpcError) -> Resp
 }
 
 pub(super) fn json(status: StatusCode, text: ByteString) -> Response {
-    with_type(status, "application/json", Body::from(text.into_bytes()))
+    with_type(status, JSON, Body::from(text.into_bytes()))
 }
 
 pub(super) fn with_type(status: StatusCode, mime: &'static str, body: Body) -> Response {

@@ -1,0 +1,459 @@
+//! JSON text, taken apart and written without values in between. Strings are looked at many bytes
+//! at a time, so that a long one costs little more than its copy.
+
+use bytestring::ByteString;
+use serde::{Serialize, de::IgnoredAny};
+use std::{borrow::Cow, ops::Range};
+
+/// Any of our own messages as JSON text.
+pub fn text<T: Serialize + ?Sized>(value: &T) -> ByteString {
+    serde_json::to_string(value).expect("messages have string keys and no failing parts").into()
+}
+
+/// Appends text as a JSON string.
+pub fn push_string(out: &mut String, text: &str) {
+    out.reserve(text.len() + 2);
+    out.push('"');
+    let mut rest = text;
+    loop {
+        let plain = first_special(rest.as_bytes(), 0);
+        out.push_str(&rest[..plain]);
+        let Some(special) = rest.as_bytes().get(plain) else { break };
+        push_escaped(out, *special);
+        rest = &rest[plain + 1..];
+    }
+    out.push('"');
+}
+
+fn push_escaped(out: &mut String, byte: u8) {
+    let short = match byte {
+        b'"' => "\\\"",
+        b'\\' => "\\\\",
+        b'\n' => "\\n",
+        b'\r' => "\\r",
+        b'\t' => "\\t",
+        0x08 => "\\b",
+        0x0c => "\\f",
+        _ => "\\u00",
+    };
+    out.push_str(short);
+    if short.len() > 2 {
+        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+        out.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
+}
+
+/// Takes an object apart: `take` is given each member's name and its value's text. False when the
+/// text is not one object; `take` may have seen a part of it then.
+#[must_use]
+pub fn members<'a>(text: &'a str, mut take: impl FnMut(Cow<'a, str>, &'a str)) -> bool {
+    let mut reader = Reader::new(text);
+    let whole = reader.object(|reader, name| {
+        take(name, reader.value()?);
+        Some(())
+    });
+    whole.and_then(|()| reader.end()).is_some()
+}
+
+/// A name as it is meant; as it is written, where half a character is meant.
+fn unescaped(text: &str, at: Range<usize>) -> Cow<'_, str> {
+    let quoted = &text[at.start - 1..=at.end];
+    serde_json::from_str(quoted).map_or_else(|_| Cow::Borrowed(&text[at]), Cow::Owned)
+}
+
+/// What is wrong with a text that [`members`] did not take.
+pub fn explain(text: &str) -> Broken {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(error) => Broken::NotJson(error.to_string()),
+        Ok(_) => Broken::NotAnObject,
+    }
+}
+
+/// What is wrong with a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// It is not JSON; why not.
+    NotJson(String),
+    /// It is JSON of another kind.
+    NotAnObject,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotJson(why) => f.write_str(why),
+            Self::NotAnObject => f.write_str("it is not an object"),
+        }
+    }
+}
+
+/// A position in a text, moved on by what is read. Every step is `None` where the text is not JSON.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// At the beginning of a text.
+    pub fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// Whether an object comes next.
+    pub fn is_at_object(&mut self) -> bool {
+        self.blank();
+        self.peek() == Some(b'{')
+    }
+
+    /// An object. `member` is called after each name, and reads the value.
+    pub fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>,
+    ) -> Option<()> {
+        self.expect(b'{')?;
+        if self.take(b'}') {
+            return Some(());
+        }
+        loop {
+            let (at, escaped) = self.name()?;
+            let name = match escaped {
+                false => Cow::Borrowed(self.text.get(at)?),
+                true => unescaped(self.text, at),
+            };
+            member(self, name)?;
+            if !self.take(b',') {
+                return self.expect(b'}');
+            }
+        }
+    }
+
+    /// A value of any kind, as text.
+    pub fn value(&mut self) -> Option<&'a str> {
+        self.blank();
+        let begin = self.at;
+        self.skip()?;
+        self.text.get(begin..self.at)
+    }
+
+    /// What was read by `read`, as text.
+    pub fn text_of(&mut self, read: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
+        self.blank();
+        let begin = self.at;
+        read(self)?;
+        self.text.get(begin..self.at)
+    }
+
+    /// The end of the text.
+    pub fn end(&mut self) -> Option<()> {
+        self.blank();
+        self.peek().is_none().then_some(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn blank(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over a byte, if it is the next.
+    fn take(&mut self, byte: u8) -> bool {
+        if self.peek() != Some(byte) {
+            self.blank();
+            if self.peek() != Some(byte) {
+                return false;
+            }
+        }
+        self.at += 1;
+        true
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        self.take(byte).then_some(())
+    }
+
+    /// A member's name and the colon after it: where the name is, without its quotes, and
+    /// whether there are escapes in it.
+    fn name(&mut self) -> Option<(Range<usize>, bool)> {
+        self.expect(b'"')?;
+        let begin = self.at;
+        let escaped = self.string()?;
+        let name = begin..self.at - 1;
+        self.expect(b':')?;
+        Some((name, escaped))
+    }
+
+    /// The rest of a string, after its first quote; whether there are escapes in it.
+    fn string(&mut self) -> Option<bool> {
+        let mut escaped = false;
+        loop {
+            self.at = first_special(self.bytes, self.at);
+            match self.next()? {
+                b'"' => return Some(escaped),
+                b'\\' => self.escape()?,
+                _ => return None,
+            }
+            escaped = true;
+        }
+    }
+
+    fn escape(&mut self) -> Option<()> {
+        match self.next()? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'u' => {
+                let digits = self.bytes.get(self.at..self.at + 4)?;
+                self.at += 4;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn number(&mut self, first: u8) -> Option<()> {
+        let first = if first == b'-' { self.next()? } else { first };
+        match first {
+            b'0' => (),
+            b'1'..=b'9' => self.at += self.count_digits(),
+            _ => return None,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Option<()> {
+        let count = self.count_digits();
+        self.at += count;
+        (count > 0).then_some(())
+    }
+
+    fn count_digits(&self) -> usize {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    }
+
+    fn word(&mut self, rest: &[u8]) -> Option<()> {
+        let there = self.bytes.get(self.at..)?.starts_with(rest);
+        self.at += rest.len();
+        there.then_some(())
+    }
+
+    /// A value and all that is in it, without recursion: a deep one takes no stack.
+    fn skip(&mut self) -> Option<()> {
+        let mut open = Open::default();
+        loop {
+            self.blank();
+            let first = self.next()?;
+            let container = matches!(first, b'{' | b'[');
+            match first {
+                b'"' => drop(self.string()?),
+                b'{' | b'[' => (),
+                b't' => self.word(b"rue")?,
+                b'f' => self.word(b"alse")?,
+                b'n' => self.word(b"ull")?,
+                _ => self.number(first)?,
+            }
+            if container && !self.take(first + 2) {
+                open.push(first == b'{');
+                if first == b'{' {
+                    self.name()?;
+                }
+                continue;
+            }
+            // The value is over, and whatever it was the last of.
+            loop {
+                let Some(object) = open.is_object() else { return Some(()) };
+                if self.take(b',') {
+                    if object {
+                        self.name()?;
+                    }
+                    break;
+                }
+                self.expect(if object { b'}' } else { b']' })?;
+                open.pop();
+            }
+        }
+    }
+}
+
+/// The containers a position is in, a bit for each: set for an object.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    top: u64,
+    /// What did not fit.
+    below: Vec<u64>,
+}
+
+impl Open {
+    const FIT: usize = 64;
+
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(Self::FIT) {
+            self.below.push(self.top);
+        }
+        self.depth += 1;
+        self.top = self.top << 1 | u64::from(object);
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.top >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(Self::FIT) {
+            self.top = self.below.pop().unwrap_or_default();
+        }
+    }
+
+    /// Whether the innermost is an object; nothing when there is none.
+    fn is_object(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.top & 1 == 1)
+    }
+}
+
+const WORD: usize = 8;
+const BLOCK: usize = 32;
+
+/// Where the first byte is, from a position on, that a JSON string cannot hold as it is.
+///
+/// 64 KiB take 30 thousand instructions; a byte after the other they took 500 thousand.
+fn first_special(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    // Most strings end soon.
+    for _ in 0..BLOCK / WORD {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(word) = rest.first_chunk() else { return at + tail(rest) };
+        match special_in(*word) {
+            Some(index) => return at + index,
+            None => at += WORD,
+        }
+    }
+    // `|` and not `||`: the compiler makes vector instructions of a loop without branches.
+    let plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |any, byte| any | special(*byte));
+    at += BLOCK * bytes[at..].as_chunks().0.iter().take_while(plain).count();
+    let (words, rest) = bytes[at..].as_chunks();
+    for word in words {
+        match special_in(*word) {
+            Some(index) => return at + index,
+            None => at += WORD,
+        }
+    }
+    at + tail(rest)
+}
+
+fn special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+fn tail(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| special(*byte)).unwrap_or(bytes.len())
+}
+
+/// Which of eight bytes is the first special one.
+fn special_in(word: [u8; WORD]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; WORD]);
+    const HIGHS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    // The lowest bit set is that of the first byte below `limit`; higher ones may be wrong.
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let found = (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGHS;
+    (found != 0).then(|| found.trailing_zeros() as usize / WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// What is and is not JSON, and everything one byte away from it.
+    #[test]
+    fn an_object_is_one_exactly_when_serde_says_so() {
+        let seeds = [
+            r#"{"a":1,"b":[true,false,null,{"c":"d\u00e9\n"}],"":-0.5e+10,"long":"0123456789012345678901234567890123456789\"x"}"#,
+            r#" { "x" : [ ] , "y" : { } , "z":[[[{"a":[1,2]}]]], "n":0, "e":1E5 } "#,
+            "{}",
+        ];
+        let bytes = b"{}[]\",:0-.eE+tfn\\u \n\x01a";
+        let mut checked = 0;
+        for seed in seeds {
+            for at in 0..=seed.len() {
+                for byte in bytes {
+                    let (head, tail) = seed.as_bytes().split_at(at);
+                    let inserted = [head, &[*byte], tail].concat();
+                    let replaced = [head, &[*byte], tail.get(1..).unwrap_or_default()].concat();
+                    let cut = [head, tail.get(1..).unwrap_or_default()].concat();
+                    for text in [inserted, replaced, cut] {
+                        check(std::str::from_utf8(&text).unwrap());
+                        checked += 1;
+                    }
+                }
+            }
+        }
+        assert!(checked > 10_000);
+    }
+
+    fn check(text: &str) {
+        let serde =
+            serde_json::from_str::<IgnoredAny>(text).is_ok() && text.trim_start().starts_with('{');
+        let mut found = vec![];
+        let taken = members(text, |name, value| found.push((name, value)));
+        assert_eq!(taken, serde, "{text}");
+        // Half a character in a name is JSON, but no string.
+        if let (true, Ok(Value::Object(all))) = (taken, serde_json::from_str(text)) {
+            for (name, value) in &found {
+                assert!(all.contains_key(&**name), "{text}");
+                assert!(serde_json::from_str::<Value>(value).is_ok(), "{text}");
+            }
+            assert!(all.len() <= found.len(), "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_takes_no_stack() {
+        for depth in [1, 63, 64, 65, 128, 129, 1_000_000] {
+            let mixed: String =
+                (0..depth).map(|n| if n % 3 == 0 { "{\"a\":" } else { "[" }).collect();
+            let ends: String =
+                (0..depth).rev().map(|n| if n % 3 == 0 { '}' } else { ']' }).collect();
+            assert!(members(&format!("{{\"a\":{mixed}0{ends}}}"), |_, _| ()), "{depth}");
+            let wrong = ends.replacen(']', "}", 1);
+            assert!(depth < 2 || !members(&format!("{{\"a\":{mixed}0{wrong}}}"), |_, _| ()));
+        }
+    }
+
+    #[test]
+    fn a_string_is_written_as_serde_writes_it() {
+        for length in 0..100 {
+            for special in (0..=0x80).filter_map(char::from_u32).chain(['é', '🦀']) {
+                for at in [0, length / 2, length] {
+                    let mut text = "x".repeat(length);
+                    text.insert(at, special);
+                    let mut out = String::new();
+                    push_string(&mut out, &text);
+                    assert_eq!(out, serde_json::to_string(&text).unwrap());
+                }
+            }
+        }
+    }
+}
