@@ -47,10 +47,64 @@ pub struct Response {
     /// Absent only when the request was so broken that its id could not be read.
     pub id: Option<Id>,
     /// JSON text of the result, or why there is none.
-    pub result: Result<ByteString, RpcError>,
+    pub result: Result<ResultText, RpcError>,
+}
+
+/// JSON text of a result, and of the whole frame if it was written together with it.
+#[derive(Debug, Clone, Default)]
+pub struct ResultText {
+    text: ByteString,
+    frame: Option<ByteString>,
+}
+
+impl ResultText {
+    /// Whether the frame is still to be written around it.
+    pub fn is_alone(&self) -> bool {
+        self.frame.is_none()
+    }
+
+    /// The text alone.
+    pub fn into_text(self) -> ByteString {
+        self.text
+    }
+}
+
+impl From<ByteString> for ResultText {
+    fn from(text: ByteString) -> Self {
+        Self { text, frame: None }
+    }
+}
+
+impl std::ops::Deref for ResultText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for ResultText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 impl Response {
+    /// A response whose frame is written once, around a result of about so many bytes.
+    pub fn write(id: Id, length: usize, result: impl FnOnce(&mut String)) -> Self {
+        let mut out = String::with_capacity(length + id.as_json().len() + 48);
+        out.push_str(OPENING);
+        member(&mut out, "id", id.as_json());
+        member(&mut out, "result", "");
+        let begin = out.len();
+        result(&mut out);
+        let end = out.len();
+        out.push('}');
+        let frame = ByteString::from(out);
+        let text = frame.slice_ref(&frame[begin..end]);
+        Self { id: Some(id), result: Ok(ResultText { text, frame: Some(frame) }) }
+    }
+
     /// The text before and after its result: a wire may send a long result as it is held, between
     /// the two, instead of copying it.
     pub fn around(&self) -> (String, &'static str) {
@@ -153,22 +207,22 @@ impl From<Malformed> for Frame {
 }
 
 impl Message {
-    /// Reads a message, and the parameters of one frame. They share the text they came in.
-    pub fn read(text: &ByteString) -> Result<(Self, Result<Params<'_>, RpcError>), Malformed> {
+    /// Reads a message, and fills the parameters of one frame in. They share the text.
+    pub fn read<'a>(text: &'a ByteString, params: &mut Params<'a>) -> Result<Self, Malformed> {
         if !text.trim_start().starts_with('[') {
-            return Frame::read(text).map(|(frame, params)| (Self::One(frame), params));
+            return Frame::read(text, params).map(Self::One);
         }
         let items: Vec<&RawValue> = serde_json::from_str(text).map_err(RpcError::parse)?;
         if items.is_empty() {
             return Err(RpcError::invalid_request("an empty batch").into());
         }
         let frames = items.into_iter().map(|item| Frame::parse(&text.slice_ref(item.get())));
-        Ok((Self::Batch(frames.collect()), Ok(Params::default())))
+        Ok(Self::Batch(frames.collect()))
     }
 
     /// Reads a message that is needed as a whole.
     pub fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        Self::read(&Self::text(bytes)?).map(|(message, _)| message)
+        Self::read(&Self::text(bytes)?, &mut Params::default())
     }
 
     /// Bytes as text, if they are.
@@ -186,21 +240,16 @@ struct Envelope<'a> {
     params: Option<&'a str>,
     result: Option<&'a str>,
     error: Option<&'a str>,
-    /// What is in `params`, when that is an object.
-    read: Params<'a>,
-    read_error: Option<RpcError>,
 }
 
 impl<'a> Envelope<'a> {
-    fn parse(text: &'a str) -> Result<Self, RpcError> {
+    /// Reads all members, and what is in the parameters: one pass.
+    fn parse(text: &'a str, params: &mut Params<'a>) -> Result<Self, RpcError> {
         let mut all = Self::default();
         let mut reader = Reader::new(text);
         let twice = read_members(&mut reader, |reader, name| {
             if name == "params" && reader.is_at_object() {
-                let object = reader.text_of(|reader| {
-                    all.read_error = all.read.read(reader)?.err();
-                    Some(())
-                })?;
+                let object = reader.text_of(|reader| params.read(reader))?;
                 return Some(all.params.replace(object).is_none());
             }
             let value = reader.value()?;
@@ -230,20 +279,16 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// A frame, and what is in its parameters: read in one pass.
-pub type Read<'a> = (Frame, Result<Params<'a>, RpcError>);
-
 impl Frame {
     /// Reads one frame of JSON text, borrowing from it.
     pub fn parse(text: &ByteString) -> Result<Self, Malformed> {
-        Self::read(text).map(|(frame, _)| frame)
+        Self::read(text, &mut Params::default())
     }
 
-    /// Reads one frame of JSON text, and its parameters.
-    pub fn read(text: &ByteString) -> Result<Read<'_>, Malformed> {
-        let envelope = Envelope::parse(text)?;
-        let frame = Self::of(text, &envelope)?;
-        Ok((frame, envelope.read_error.map_or(Ok(envelope.read), Err)))
+    /// Reads one frame of JSON text, and fills its parameters in.
+    pub fn read<'a>(text: &'a ByteString, params: &mut Params<'a>) -> Result<Self, Malformed> {
+        let envelope = Envelope::parse(text, params)?;
+        Self::of(text, &envelope)
     }
 
     fn of(text: &ByteString, envelope: &Envelope<'_>) -> Result<Self, Malformed> {
@@ -271,7 +316,7 @@ impl Frame {
             };
         }
         let result = match (envelope.result, envelope.error.filter(|error| *error != "null")) {
-            (Some(result), None) => Ok(text.slice_ref(result)),
+            (Some(result), None) => Ok(text.slice_ref(result).into()),
             // Whoever waits for this answer is told; the peer's id must not be answered.
             (None, Some(error)) => Err(serde_json::from_str(error)
                 .unwrap_or_else(|_| RpcError::internal("an error without code and message"))),
@@ -306,6 +351,12 @@ impl Frame {
 
     /// The frame as JSON text.
     pub fn to_text(&self) -> ByteString {
+        if let Self::Response(Response {
+            result: Ok(ResultText { frame: Some(frame), .. }), ..
+        }) = self
+        {
+            return frame.clone();
+        }
         let payload = match self {
             Self::Request(Request { params, .. })
             | Self::Notification(Notification { params, .. }) => {

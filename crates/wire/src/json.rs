@@ -196,6 +196,18 @@ impl<'a> Reader<'a> {
 
     /// The rest of a string, after its first quote; whether there are escapes in it.
     fn string(&mut self) -> Option<bool> {
+        // Most are short, and end within a word.
+        if let Some(word) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk())
+            && let Some(index) = special_in(*word)
+            && self.bytes.get(self.at + index) == Some(&b'"')
+        {
+            self.at += index + 1;
+            return Some(false);
+        }
+        self.long_string()
+    }
+
+    fn long_string(&mut self) -> Option<bool> {
         let mut escaped = false;
         loop {
             self.at = first_special(self.bytes, self.at);

@@ -19,6 +19,6 @@ pub mod sse;
 
 pub use bytestring::ByteString;
 pub use error::RpcError;
-pub use frame::{Frame, Id, Malformed, Message, Notification, Request, Response};
+pub use frame::{Frame, Id, Malformed, Message, Notification, Request, Response, ResultText};
 pub use peer::{Frames, Peer};
 pub use revision::Revision;

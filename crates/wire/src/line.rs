@@ -35,7 +35,7 @@ impl Lines {
     /// The next whole line, if there is one. Blank lines are passed over.
     pub fn next_line(&mut self) -> Option<Line> {
         loop {
-            let newline = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n');
+            let newline = memchr::memchr(b'\n', &self.buffer[self.scanned..]);
             let Some(offset) = newline else {
                 self.scanned = self.buffer.len();
                 if self.scanned > self.limit {

@@ -54,16 +54,31 @@ impl Reply {
 
     /// The result as JSON text.
     pub fn to_text(&self) -> ByteString {
+        let mut out = String::with_capacity(self.length());
+        self.write(&mut out);
+        out.into()
+    }
+
+    /// About how long the result's text is.
+    pub fn length(&self) -> usize {
         match &self.body {
-            Body::CallTool(result) => self.tool_text(result),
-            _ => json::text(self),
+            Body::CallTool(result) => {
+                result.content.iter().map(Content::length).sum::<usize>() + 192
+            }
+            _ => 512,
+        }
+    }
+
+    /// Appends the result as JSON text.
+    pub fn write(&self, out: &mut String) {
+        match &self.body {
+            Body::CallTool(result) => self.write_tool(result, out),
+            _ => out.push_str(&json::text(self)),
         }
     }
 
     /// What `serde` would write, with a quarter of the instructions, and less for long texts.
-    fn tool_text(&self, result: &tools::CallToolResult) -> ByteString {
-        let length: usize = result.content.iter().map(Content::length).sum();
-        let mut out = String::with_capacity(length + 256);
+    fn write_tool(&self, result: &tools::CallToolResult, out: &mut String) {
         out.push('{');
         if let Some(result_type) = self.result_type {
             out.push_str(r#""resultType":""#);
@@ -75,7 +90,7 @@ impl Reply {
             if index > 0 {
                 out.push(',');
             }
-            content.write(&mut out);
+            content.write(out);
         }
         out.push(']');
         if let Some(structured) = &result.structured_content {
@@ -87,10 +102,9 @@ impl Reply {
         }
         if !self.meta.is_empty() {
             out.push_str(r#","_meta":"#);
-            self.meta.write(&mut out);
+            self.meta.write(out);
         }
         out.push('}');
-        out.into()
     }
 }
 

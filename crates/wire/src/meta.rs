@@ -44,16 +44,14 @@ pub struct Meta<'a> {
 
 impl<'a> Meta<'a> {
     /// Reads `_meta` where it is in a message. Nothing when it is not an object.
-    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<Result<(), RpcError>> {
+    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<Result<(), String>> {
         let twice = read_members(reader, |reader, name| match self.place(name) {
             Some(place) => fill(place, reader.value()?),
             None => reader.value().map(|_| true),
         })?;
         Some(match twice {
             None => Ok(()),
-            Some(name) => {
-                Err(RpcError::invalid_params(format!("`_meta`: `{name}` is there twice")))
-            }
+            Some(name) => Err(format!("`_meta`: `{name}` is there twice")),
         })
     }
 

@@ -17,6 +17,7 @@ pub struct Params<'a> {
     pub meta: Option<Meta<'a>>,
     /// A `_meta` that is none.
     odd_meta: Option<&'a str>,
+    wrong: Option<String>,
     other_meta: Option<&'a str>,
     pub name: Option<&'a str>,
     pub uri: Option<&'a str>,
@@ -42,8 +43,8 @@ impl<'a> Params<'a> {
             return Ok(Self::default());
         };
         let (mut reader, mut all) = (Reader::new(text), Self::default());
-        match all.read(&mut reader).filter(|_| reader.end().is_some()) {
-            Some(read) => read.map(|()| all),
+        match all.read(&mut reader).filter(|()| reader.end().is_some()) {
+            Some(()) => all.checked().map(|()| all),
             None => Err(RpcError::invalid_params(match json::explain(text) {
                 Broken::NotJson(why) => format!("params: {why}"),
                 Broken::NotAnObject => "`params` must be an object".to_owned(),
@@ -52,7 +53,7 @@ impl<'a> Params<'a> {
     }
 
     /// Reads the parameters where they are in a message. Nothing when they are not an object.
-    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<Result<(), RpcError>> {
+    pub(crate) fn read(&mut self, reader: &mut Reader<'a>) -> Option<()> {
         let mut read_meta = Ok(());
         let twice = read_members(reader, |reader, name| {
             if name == "_meta" && reader.is_at_object() {
@@ -65,13 +66,17 @@ impl<'a> Params<'a> {
                 None => reader.value().map(|_| true),
             }
         })?;
-        Some(match twice {
-            Some(name) => Err(RpcError::invalid_params(format!("params: `{name}` is there twice"))),
-            None if self.odd_meta.is_some() => {
-                Err(RpcError::invalid_params("`_meta` must be an object"))
-            }
-            None => read_meta,
-        })
+        self.wrong = match twice {
+            Some(name) => Some(format!("params: `{name}` is there twice")),
+            None if self.odd_meta.is_some() => Some("`_meta` must be an object".to_owned()),
+            None => read_meta.err(),
+        };
+        Some(())
+    }
+
+    /// Refuses parameters that are wrong whatever the method.
+    pub fn checked(&self) -> Result<(), RpcError> {
+        self.wrong.as_ref().map_or(Ok(()), |why| Err(RpcError::invalid_params(why)))
     }
 
     fn place<'b>(&'b mut self, name: &str) -> Option<&'b mut Option<&'a str>> {

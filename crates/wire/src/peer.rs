@@ -6,7 +6,7 @@ use http::Extensions;
 use std::{
     fmt,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 /// Anything a frame can be sent to: a server in this process, a child process, a URL.
@@ -38,9 +38,10 @@ impl Frames {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// The next frame if it is there already.
-    pub async fn at_once(&mut self) -> Poll<Option<Frame>> {
-        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *self).poll_next(context))).await
+    /// The next frame if it is there already. Nobody is woken for one that comes later: whoever
+    /// wants it polls again.
+    pub fn at_once(&mut self) -> Poll<Option<Frame>> {
+        Pin::new(self).poll_next(&mut Context::from_waker(Waker::noop()))
     }
 
     /// The response, when everything before it has been passed over.

@@ -1,7 +1,6 @@
 //! Requests this side made and still waits for, by id.
 
-use crate::{Id, Response, RpcError};
-use bytestring::ByteString;
+use crate::{Id, Response, ResultText, RpcError};
 use futures_channel::oneshot;
 use std::{
     collections::BTreeMap,
@@ -9,7 +8,7 @@ use std::{
 };
 
 /// What a response carries: JSON text of the result, or why there is none.
-pub type Reply = Result<ByteString, RpcError>;
+pub type Reply = Result<ResultText, RpcError>;
 
 /// The table of open requests.
 #[derive(Debug, Default)]

@@ -33,6 +33,7 @@ pub struct Catalog {
     mistakes: Vec<String>,
     watched: bool,
     completes: bool,
+    mirrors: bool,
 }
 
 impl Catalog {
@@ -43,6 +44,7 @@ impl Catalog {
         let needs = tool.signature.clone();
         let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
+        self.mirrors |= ready.as_ref().is_ok_and(|(_, tool)| !tool.mirrored.is_empty());
         self.add(|all| &mut all.tools, &label, ready, &needs);
         self
     }
@@ -104,6 +106,7 @@ impl Catalog {
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
         self.watched |= other.watched;
         self.completes |= other.completes;
+        self.mirrors |= other.mirrors;
         self.needs.extend(other.needs.iter().cloned());
         self.mistakes.extend(other.mistakes.iter().cloned());
     }
@@ -189,6 +192,11 @@ impl Catalog {
     /// Some resource's changes are announced.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched
+    }
+
+    /// Some tool's arguments are repeated in headers.
+    pub(crate) fn mirrors(&self) -> bool {
+        self.mirrors
     }
 
     /// Some argument can be completed.

@@ -90,6 +90,12 @@ impl IntoOutput for &'static str {
     }
 }
 
+impl IntoOutput for String {
+    fn into_output(self) -> Result<Output> {
+        Ok(Output::text(self))
+    }
+}
+
 impl IntoOutput for Content {
     fn into_output(self) -> Result<Output> {
         Ok(Output { content: vec![self], ..Output::default() })
@@ -111,7 +117,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(String i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 bool char);
+as_text!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 bool char);
 
 impl<T: IntoOutput, E: Into<CallError>> IntoOutput for std::result::Result<T, E> {
     fn schema() -> Option<Value> {

@@ -1,15 +1,12 @@
 //! One conversation over a wire that carries whole messages both ways.
 
+use super::outbox::Outbox;
 use crate::protocol::mcp::{Mcp, shared};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::{StreamExt, stream::SelectAll};
 use http::Extensions;
 use std::{sync::Arc, task::Poll};
-use tokio::sync::{
-    OwnedSemaphorePermit, Semaphore,
-    mpsc::{self, error::TrySendError},
-};
 use tokio_util::task::TaskTracker;
 use zcp_wire::{
     Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError, params::Params,
@@ -19,93 +16,101 @@ use zcp_wire::{
 const CALLS: usize = 1024;
 /// Messages one batch may have.
 pub(crate) const BATCH: usize = 100;
-/// Messages that may wait to be written before the reader stops reading.
-pub(crate) const OUTBOX: usize = 256;
 
 /// One conversation: messages in, texts out into its outbox.
 pub(crate) struct Conversation {
     mcp: Mcp,
     extensions: Arc<Extensions>,
-    outbox: mpsc::Sender<ByteString>,
-    calls: Arc<Semaphore>,
-    /// The calls that were not answered at once.
+    outbox: Outbox,
+    /// The calls that were not answered at once, and whoever tells what changes.
     pub(crate) tracker: TaskTracker,
 }
 
 impl Conversation {
-    pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: mpsc::Sender<ByteString>) -> Self {
-        let calls = Arc::new(Semaphore::new(CALLS));
+    pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: Outbox) -> Self {
         let extensions = shared(extensions);
-        Self { mcp, extensions, outbox, calls, tracker: TaskTracker::new() }
+        Self { mcp, extensions, outbox, tracker: TaskTracker::new() }
+    }
+
+    /// Tells of what changes from now on.
+    pub(crate) async fn tell_changes(&self) {
+        let position = self.mcp.runtime().changes.position().await;
+        let mut events = Box::pin(self.mcp.events_after(Some(position)));
+        let outbox = self.outbox.clone();
+        self.tracker.spawn(self.mcp.closing().run_until_cancelled_owned(async move {
+            while let Some((_, frame)) = events.next().await {
+                if !outbox.send(frame.to_text()).await {
+                    return;
+                }
+            }
+        }));
+    }
+
+    /// Waits until there is room for what a message is answered with.
+    pub(crate) async fn room(&self) {
+        self.outbox.room().await;
     }
 
     /// Takes one message. What it does to the conversation is done when this returns.
-    pub(crate) async fn receive(&self, bytes: Bytes) {
+    pub(crate) fn receive(&self, bytes: Bytes) {
         let text = match Message::text(bytes) {
             Ok(text) => text,
-            Err(malformed) => return self.say(Frame::from(malformed).to_text()).await,
+            Err(malformed) => return self.say(&malformed.into()),
         };
-        match Message::read(&text) {
-            Ok((Message::One(Frame::Request(request)), params)) => {
-                self.request(&request, params).await;
+        let mut params = Params::default();
+        match Message::read(&text, &mut params) {
+            Ok(Message::One(Frame::Request(request))) => {
+                self.request(&request, &params);
             }
-            Ok((Message::One(frame), _)) => {
+            Ok(Message::One(frame)) => {
                 let frames = self.mcp.send(frame, Extensions::clone(&self.extensions));
-                self.drive(frames, None).await;
+                self.drive(frames);
             }
-            Ok((Message::Batch(_), _)) if !self.mcp.has_batches() => {
+            Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
                 let why = "this revision has no batches: send one message at a time";
-                self.refuse(RpcError::invalid_request(why)).await;
+                self.refuse(RpcError::invalid_request(why));
             }
-            Ok((Message::Batch(frames), _)) if frames.len() > BATCH => {
+            Ok(Message::Batch(frames)) if frames.len() > BATCH => {
                 let why = format!("a batch may have {BATCH} messages at most");
-                self.refuse(RpcError::invalid_request(why)).await;
+                self.refuse(RpcError::invalid_request(why));
             }
-            Ok((Message::Batch(frames), _)) => self.batch(frames),
-            Err(malformed) => self.say(Frame::from(malformed).to_text()).await,
+            Ok(Message::Batch(frames)) => self.batch(frames),
+            Err(malformed) => self.say(&malformed.into()),
         }
     }
 
-    async fn request(&self, request: &Request, params: Result<Params<'_>, RpcError>) {
-        let failed = |error| Malformed { id: Some(request.id.clone()), error };
-        let params = match params {
-            Ok(params) => params,
-            Err(error) => return self.say(Frame::from(failed(error)).to_text()).await,
-        };
-        let Ok(permit) = self.calls.clone().try_acquire_owned() else {
+    fn request(&self, request: &Request, params: &Params<'_>) {
+        if self.tracker.len() > CALLS {
             let why = format!("more than {CALLS} calls are under way: wait for some to end");
-            return self.say(Frame::from(failed(RpcError::internal(why))).to_text()).await;
-        };
-        let frames = self.mcp.call(request, &params, self.extensions.clone(), None);
-        self.drive(frames, Some(permit)).await;
+            let error = RpcError::internal(why);
+            return self.say(&Malformed { id: Some(request.id.clone()), error }.into());
+        }
+        let frames = self.mcp.call(request, params, self.extensions.clone(), None);
+        self.drive(frames);
     }
 
     /// Answers what could not be read.
-    pub(crate) async fn refuse(&self, error: RpcError) {
-        self.say(Frame::from(Malformed::from(error)).to_text()).await;
+    pub(crate) fn refuse(&self, error: RpcError) {
+        self.say(&Malformed::from(error).into());
     }
 
-    async fn say(&self, text: ByteString) {
-        // A closed outbox is a peer that is gone: whoever reads will notice.
-        if let Err(TrySendError::Full(text)) = self.outbox.try_send(text) {
-            let _ = self.outbox.send(text).await;
-        }
+    /// Whoever reads the messages sees to it that there is room.
+    fn say(&self, frame: &Frame) {
+        self.outbox.push(frame.to_text());
     }
 
-    /// Says what a message is answered with. Most calls are answered at once, and need no task. A
-    /// peer that does not read is not read from either.
-    async fn drive(&self, mut frames: Frames, permit: Option<OwnedSemaphorePermit>) {
-        while let Poll::Ready(next) = frames.at_once().await {
+    /// Says what a message is answered with. Most calls are answered at once, and need no task.
+    fn drive(&self, mut frames: Frames) {
+        while let Poll::Ready(next) = frames.at_once() {
             match next {
-                Some(frame) => self.say(frame.to_text()).await,
+                Some(frame) => self.say(&frame),
                 None => return,
             }
         }
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
-            let _permit = permit;
             while let Some(frame) = frames.next().await {
-                if outbox.send(frame.to_text()).await.is_err() {
+                if !outbox.send(frame.to_text()).await {
                     return;
                 }
             }

@@ -2,6 +2,7 @@
 
 pub(crate) mod converse;
 pub mod http;
+pub(crate) mod outbox;
 mod own_stdio;
 pub mod stdio;
 pub mod ws;

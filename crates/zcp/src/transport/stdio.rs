@@ -2,20 +2,18 @@
 
 use super::{
     DRAIN, Transport,
-    converse::{Conversation, OUTBOX},
+    converse::Conversation,
+    outbox::{Inbox, outbox},
     own_stdio,
 };
 use crate::{protocol::mcp::Mcp, runtime::Runtime};
-use bytestring::ByteString;
+use bytes::{Buf, BytesMut};
 use http::Extensions;
 use std::io;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::mpsc,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Peer, RpcError,
+    RpcError,
     line::{Line, Lines},
 };
 
@@ -56,50 +54,127 @@ where
 /// One conversation over a pair of byte streams.
 async fn converse(
     mcp: Mcp,
-    mut input: impl AsyncRead + Send + Unpin,
-    output: impl AsyncWrite + Send + Unpin + 'static,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (sender, receiver) = mpsc::channel(OUTBOX);
-    let conversation = Conversation::new(mcp.clone(), Extensions::new(), sender.clone());
-    let mut writer = std::pin::pin!(write(receiver, output));
-    let told = async {
-        let mut events = mcp.events();
-        while let Some(frame) = events.next().await {
-            let _ = sender.send(frame.to_text()).await;
-        }
-        std::future::pending::<()>().await;
+    let (outbox, inbox) = outbox();
+    let conversation = Conversation::new(mcp.clone(), Extensions::new(), outbox);
+    conversation.tell_changes().await;
+    let mut writer = Writer { output, pending: BytesMut::new() };
+    let served = tokio::select! {
+        served = serve(&conversation, input, &inbox, &mut writer) => served,
+        () = stop.cancelled() => Ok(()),
     };
-    let read = async {
-        let mut lines = Lines::new(LONGEST);
-        while input.read_buf(lines.buffer()).await? > 0 {
-            while let Some(line) = lines.next_line() {
-                take(&conversation, line).await;
-            }
-        }
-        if let Some(line) = lines.finish() {
-            take(&conversation, line).await;
-        }
-        io::Result::Ok(())
-    };
-    tokio::select! {
-        // What was read is answered in the same turn.
-        biased;
-        ended = read => ended?,
-        () = told => (),
-        () = stop.cancelled() => (),
-        written = &mut writer => return goodbye(written),
-    }
     // What was asked before the end is answered.
     mcp.hear_no_more();
     conversation.tracker.close();
     let drained = tokio::time::timeout(DRAIN, conversation.tracker.wait());
-    tokio::select! {
-        _ = drained => (),
-        written = &mut writer => return goodbye(written),
+    let written = tokio::select! {
+        _ = drained => Ok(()),
+        written = writer.write_as_they_come(&inbox), if served.is_ok() => written,
+    };
+    let last = async {
+        served.and(written)?;
+        while writer.fill(&inbox) {
+            writer.write().await?;
+        }
+        Ok(())
+    };
+    goodbye(tokio::time::timeout(DRAIN, last).await.unwrap_or(Ok(())))
+}
+
+/// Reads messages and writes answers by turns until the input ends. A client that does not read is
+/// not read from either, once enough waits for it.
+async fn serve(
+    conversation: &Conversation,
+    mut input: impl AsyncRead + Send + Unpin,
+    inbox: &Inbox,
+    writer: &mut Writer<impl AsyncWrite + Send + Unpin>,
+) -> io::Result<()> {
+    let mut lines = Lines::new(LONGEST);
+    loop {
+        inbox.attend();
+        while !inbox.is_full()
+            && let Some(line) = lines.next_line()
+        {
+            take(conversation, line);
+        }
+        let is_full = writer.fill_to(inbox, FULL);
+        let waits = !writer.pending.is_empty();
+        tokio::select! {
+            biased;
+            // What was read is answered before more is waited for.
+            written = writer.write(), if waits => written?,
+            read = input.read_buf(lines.buffer()), if !is_full => {
+                if read? == 0 {
+                    break;
+                }
+            }
+            true = inbox.ready(), if !waits => (),
+        }
     }
-    drop((conversation, sender));
-    goodbye(tokio::time::timeout(DRAIN, writer).await.unwrap_or(Ok(())))
+    if let Some(line) = lines.finish() {
+        take(conversation, line);
+    }
+    Ok(())
+}
+
+/// Bytes that may wait for a client to read them.
+const FULL: usize = 256 * 1024;
+
+/// The way out.
+struct Writer<O> {
+    output: O,
+    /// What was taken from the inbox and is not written yet.
+    pending: BytesMut,
+}
+
+impl<O: AsyncWrite + Unpin> Writer<O> {
+    fn take(&mut self, text: &str) {
+        self.pending.reserve(text.len() + 1);
+        self.pending.extend_from_slice(text.as_bytes());
+        self.pending.extend_from_slice(b"\n");
+    }
+
+    /// Takes what waits, up to a number of bytes; true when there are as many.
+    fn fill_to(&mut self, inbox: &Inbox, enough: usize) -> bool {
+        while self.pending.len() < enough {
+            let Some(text) = inbox.pop() else { return false };
+            self.take(&text);
+        }
+        true
+    }
+
+    /// Takes what waits; false when there is nothing to write.
+    fn fill(&mut self, inbox: &Inbox) -> bool {
+        self.fill_to(inbox, FULL);
+        !self.pending.is_empty()
+    }
+
+    /// Writes a part of what was taken, and flushes after the last.
+    async fn write(&mut self) -> io::Result<()> {
+        let written = self.output.write(&self.pending).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.pending.advance(written);
+        if self.pending.is_empty() {
+            self.output.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes until that fails.
+    async fn write_as_they_come(&mut self, inbox: &Inbox) -> io::Result<()> {
+        loop {
+            if self.fill(inbox) {
+                self.write().await?;
+            } else if !inbox.ready().await {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// A client that no longer reads has said goodbye.
@@ -110,34 +185,12 @@ fn goodbye(written: io::Result<()>) -> io::Result<()> {
     })
 }
 
-async fn take(conversation: &Conversation, line: Line) {
+fn take(conversation: &Conversation, line: Line) {
     match line {
-        Line::Text(text) => conversation.receive(text).await,
+        Line::Text(text) => conversation.receive(text),
         Line::TooLong => {
             let why = format!("a line may have {LONGEST} bytes at most");
-            conversation.refuse(RpcError::invalid_request(why)).await;
+            conversation.refuse(RpcError::invalid_request(why));
         }
     }
-}
-
-/// Writes what waits, and flushes when nothing more does.
-async fn write(
-    mut inbox: mpsc::Receiver<ByteString>,
-    mut output: impl AsyncWrite + Unpin,
-) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(8 * 1024);
-    while let Some(text) = inbox.recv().await {
-        buffer.extend_from_slice(text.as_bytes());
-        buffer.push(b'\n');
-        while buffer.len() < 64 * 1024 {
-            let Ok(text) = inbox.try_recv() else { break };
-            buffer.extend_from_slice(text.as_bytes());
-            buffer.push(b'\n');
-        }
-        output.write_all(&buffer).await?;
-        output.flush().await?;
-        buffer.clear();
-        buffer.shrink_to(64 * 1024);
-    }
-    Ok(())
 }

@@ -2,8 +2,9 @@
 
 use super::{
     DRAIN,
-    converse::{Conversation, OUTBOX},
+    converse::Conversation,
     http::Shared,
+    outbox::{Inbox, outbox},
 };
 use crate::{
     auth::Principal,
@@ -24,14 +25,16 @@ use axum::{
 };
 use bytes::Bytes;
 use bytestring::ByteString;
-use futures_util::{SinkExt, StreamExt, stream::SplitSink};
+use futures_util::{SinkExt, poll};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
+    future::Future,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::Poll,
     time::Duration,
 };
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::{sync::Mutex as AsyncMutex, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::header::SESSION_ID;
 
@@ -70,15 +73,13 @@ struct Kept {
     mcp: Mcp,
     conversation: Conversation,
     /// Where the conversation's messages come out; held by the connection that has it.
-    inbox: AsyncMutex<mpsc::Receiver<ByteString>>,
+    inbox: AsyncMutex<Inbox>,
     /// Takes the conversation away from the connection that has it.
     taken: Mutex<CancellationToken>,
     /// The log's position before its first message: messages are counted from there.
     start: OnceLock<u64>,
     /// A message that was taken from the inbox and not noted yet.
     unnoted: Mutex<Option<ByteString>>,
-    /// Up to where the client was told what changed.
-    told: Mutex<Option<u64>>,
 }
 
 impl Kept {
@@ -109,7 +110,11 @@ pub(crate) async fn upgrade(
                 return (StatusCode::NOT_FOUND, why).into_response();
             }
         },
-        None => Arc::new(begin(&http, principal, parts.extensions)),
+        None => {
+            let begun = begin(&http, principal, parts.extensions);
+            begun.conversation.tell_changes().await;
+            Arc::new(begun)
+        }
     };
     let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
     if let Some(received) = received
@@ -148,7 +153,7 @@ pub(crate) async fn upgrade(
 fn begin(http: &Shared, principal: Principal, extensions: ::http::Extensions) -> Kept {
     let session = Arc::new(Session::default());
     let mcp = Mcp::with(http.runtime.clone(), Some(session), http.closing.child_token());
-    let (outbox, inbox) = mpsc::channel(OUTBOX);
+    let (outbox, inbox) = outbox();
     Kept {
         id: crate::token(),
         principal,
@@ -158,7 +163,6 @@ fn begin(http: &Shared, principal: Principal, extensions: ::http::Extensions) ->
         taken: Mutex::default(),
         start: OnceLock::new(),
         unnoted: Mutex::default(),
-        told: Mutex::default(),
     }
 }
 
@@ -191,12 +195,6 @@ impl Kept {
             Some((first, _)) if *first != position + 1 => Err(StoreError::Gone),
             _ => Ok(missed),
         }
-    }
-
-    async fn told_until(&self, http: &Shared) -> Option<u64> {
-        let now = http.runtime.changes.position().await;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(*told.get_or_insert(now))
     }
 
     /// Waits until the server is to stop, and what is under way has ended.
@@ -237,117 +235,116 @@ enum Ended {
     Lost,
 }
 
-/// Serves a connection until it ends, or another takes its conversation.
+/// Serves a connection until it ends, or another takes its conversation: reads messages and writes
+/// what the conversation says, by turns.
 async fn serve(
     http: &Shared,
     kept: &Kept,
-    socket: WebSocket,
+    mut socket: WebSocket,
     taken: &CancellationToken,
     resumable: bool,
     received: Option<u64>,
 ) -> Ended {
-    let (mut sink, mut messages) = socket.split();
-    let write = async {
-        let mut inbox = kept.inbox.lock().await;
-        if let Some(received) = received
-            && say_again(http, kept, &mut sink, received).await.is_err()
-        {
-            return Ended::Lost;
-        }
-        write(http, kept, &mut inbox, &mut sink, resumable).await
-    };
-    let read = async {
-        let mut alive = true;
-        loop {
-            let message = match tokio::time::timeout(PING, messages.next()).await {
-                Err(_) if !alive => return Ended::Lost,
-                Err(_) => {
-                    alive = false;
-                    continue;
-                }
-                Ok(None | Some(Err(_))) => return Ended::Lost,
-                Ok(Some(Ok(message))) => message,
-            };
-            alive = true;
-            match message {
-                Message::Text(text) => kept.conversation.receive(Bytes::from(text)).await,
-                Message::Binary(bytes) => kept.conversation.receive(bytes).await,
-                Message::Close(_) => return Ended::Closed,
-                Message::Ping(_) | Message::Pong(_) => (),
-            }
-        }
-    };
-    tokio::select! {
-        ended = read => ended,
-        ended = write => ended,
-        () = taken.cancelled() => Ended::Lost,
-    }
-}
-
-/// Writes what the conversation says and what changes.
-async fn write(
-    http: &Shared,
-    kept: &Kept,
-    inbox: &mut mpsc::Receiver<ByteString>,
-    sink: &mut SplitSink<WebSocket, Message>,
-    resumable: bool,
-) -> Ended {
-    let mut events = std::pin::pin!(kept.mcp.events_after(kept.told_until(http).await));
-    let mut ping = tokio::time::interval(PING / 2);
-    let mut drained = std::pin::pin!(kept.drained(http));
-    let unnoted = kept.unnoted.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(text) = unnoted
-        && (kept.note(http, &text).await.is_err() || sink.send(text_message(&text)).await.is_err())
-    {
+    let inbox = kept.inbox.lock().await;
+    if !in_time(kept.say_again(http, &mut socket, received), taken).await {
         return Ended::Lost;
     }
+    let mut ping = tokio::time::interval(PING / 2);
+    // A server that slept has not waited for its clients.
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut drained = std::pin::pin!(kept.drained(http));
+    let mut unheard = 0;
     loop {
-        let text = tokio::select! {
-            text = inbox.recv() => text,
-            event = events.next() => event.map(|(position, frame)| {
-                if position.is_some() {
-                    *kept.told.lock().unwrap_or_else(PoisonError::into_inner) = position;
-                }
-                frame.to_text()
-            }),
+        inbox.attend();
+        if !in_time(kept.say(http, &mut socket, &inbox, resumable), taken).await {
+            return Ended::Lost;
+        }
+        let message = tokio::select! {
+            biased;
+            message = socket.recv() => message,
+            _ = inbox.ready() => continue,
             _ = ping.tick() => {
-                if sink.send(Message::Ping(Bytes::new())).await.is_err() {
+                unheard += 1;
+                if unheard > 3 || !in_time(socket.send(Message::Ping(Bytes::new())), taken).await {
                     return Ended::Lost;
                 }
                 continue;
             }
+            () = taken.cancelled() => return Ended::Lost,
             () = &mut drained => {
-                while let Ok(text) = inbox.try_recv() {
-                    let _ = sink.send(text_message(&text)).await;
-                }
-                let _ = sink.close().await;
+                let farewell = async {
+                    kept.say(http, &mut socket, &inbox, resumable).await?;
+                    socket.send(Message::Close(None)).await
+                };
+                in_time(farewell, taken).await;
                 return Ended::Closed;
             }
         };
-        let Some(text) = text else { return Ended::Closed };
-        if resumable && kept.note(http, &text).await.is_err() {
-            return Ended::Lost;
-        }
-        if sink.send(text_message(&text)).await.is_err() {
-            return Ended::Lost;
+        unheard = 0;
+        match message {
+            None | Some(Err(_)) => return Ended::Lost,
+            Some(Ok(Message::Text(text))) => kept.conversation.receive(Bytes::from(text)),
+            Some(Ok(Message::Binary(bytes))) => kept.conversation.receive(bytes),
+            Some(Ok(Message::Close(_))) => return Ended::Closed,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => (),
         }
     }
 }
 
-/// Sends what the client has not received yet.
-async fn say_again(
-    http: &Shared,
-    kept: &Kept,
-    sink: &mut SplitSink<WebSocket, Message>,
-    received: u64,
-) -> Result<(), axum::Error> {
-    let missed = kept.missed(http, received).await.unwrap_or_default();
-    for (_, text) in missed {
-        if let Ok(text) = ByteString::try_from(text) {
-            sink.send(text_message(&text)).await?;
-        }
+/// Whether something was sent, to a client that takes it within a while.
+async fn in_time<E>(sent: impl Future<Output = Result<(), E>>, taken: &CancellationToken) -> bool {
+    let mut sent = std::pin::pin!(sent);
+    // Nearly always it is sent at once, and needs no timer.
+    match poll!(sent.as_mut()) {
+        Poll::Ready(sent) => sent.is_ok(),
+        Poll::Pending => tokio::select! {
+            sent = tokio::time::timeout(PING * 2, sent) => matches!(sent, Ok(Ok(()))),
+            () = taken.cancelled() => false,
+        },
     }
-    Ok(())
+}
+
+impl Kept {
+    /// Sends what waits.
+    async fn say(
+        &self,
+        http: &Shared,
+        socket: &mut WebSocket,
+        inbox: &Inbox,
+        resumable: bool,
+    ) -> Result<(), axum::Error> {
+        let mut said = false;
+        while let Some(text) = inbox.pop() {
+            if resumable {
+                self.note(http, &text).await.map_err(axum::Error::new)?;
+            }
+            socket.feed(text_message(&text)).await?;
+            said = true;
+        }
+        if said { socket.flush().await } else { Ok(()) }
+    }
+
+    /// Sends what the client has not received yet, and what was about to be said.
+    async fn say_again(
+        &self,
+        http: &Shared,
+        socket: &mut WebSocket,
+        received: Option<u64>,
+    ) -> Result<(), axum::Error> {
+        if let Some(received) = received {
+            for (_, text) in self.missed(http, received).await.unwrap_or_default() {
+                if let Ok(text) = ByteString::try_from(text) {
+                    socket.send(text_message(&text)).await?;
+                }
+            }
+        }
+        let unnoted = self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(text) = unnoted {
+            self.note(http, &text).await.map_err(axum::Error::new)?;
+            socket.send(text_message(&text)).await?;
+        }
+        Ok(())
+    }
 }
 
 fn text_message(text: &ByteString) -> Message {

@@ -77,15 +77,14 @@ pub(crate) enum Route {
     Session,
 }
 
-/// Routes by the body first; the version header decides for what has no body to say. `params` are
-/// the message's, if they could be read.
+/// Routes by the body first; the version header decides for what has no body to say.
 pub(crate) fn route(
     message: &Message,
-    params: Option<&Params<'_>>,
+    params: &Params<'_>,
     headers: &HeaderMap,
     runtime: &Runtime,
 ) -> Result<Route, RpcError> {
-    let stateless = params.is_some_and(Params::says_version) || is_modern(headers);
+    let stateless = params.says_version() || is_modern(headers);
     Ok(match message {
         Message::One(Frame::Request(_) | Frame::Notification(_)) if stateless => Route::Stateless,
         Message::One(Frame::Request(request)) => match &*request.method {
@@ -362,8 +361,9 @@ mod tests {
         }
         let runtime = crate::Server::new("test").build().unwrap();
         let body = ByteString::from(body);
-        let (message, params) = Message::read(&body).unwrap();
-        route(&message, params.as_ref().ok(), &headers, &runtime)
+        let mut params = Params::default();
+        let message = Message::read(&body, &mut params).unwrap();
+        route(&message, &params, &headers, &runtime)
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub(super) fn check_mirrored(
     args: Option<&str>,
 ) -> Result<(), RpcError> {
     let catalog = runtime.catalog();
+    if !catalog.mirrors() {
+        return Ok(());
+    }
     let Some(tool) = catalog.find_tool(tool).filter(|tool| !tool.mirrored.is_empty()) else {
         return Ok(());
     };

@@ -69,6 +69,11 @@ impl Mcp {
         &self.runtime
     }
 
+    /// Cancelled when what would never end by itself ends.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
     /// Ends what would never end by itself: listening.
     pub fn close(&self) {
         self.closing.cancel();
@@ -138,6 +143,7 @@ impl Mcp {
         headers: Option<&HeaderMap>,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
+        params.checked()?;
         let Entered { revision, caller, step } =
             entry::enter(self, request, params, headers, &carried.extensions)?;
         let id = request.id.clone();
@@ -162,17 +168,14 @@ impl Mcp {
     ) -> Result<Frames, RpcError> {
         let report = Report::new(self, revision, caller, retry, carried);
         let registered = self.register(&id, || report.clone())?;
-        let (mcp, reported) = (self.clone(), report.clone());
+        let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
-            let result = match reported.claim(&mcp.runtime).await {
-                Ok(()) => {
-                    let ctx = Ctx::new(reported.clone());
-                    let outcome = mcp.runtime.call(Call { op, ctx }).await;
-                    render::outcome(&mcp.runtime, &mcp.lists, revision, &reported, outcome)
-                }
-                Err(error) => Err(error),
-            };
-            Frame::Response(Response { id: Some(id), result })
+            if let Err(error) = reported.claim().await {
+                return Frame::Response(Response { id: Some(id), result: Err(error) });
+            }
+            let ctx = Ctx::new(reported.clone());
+            let outcome = reported.runtime().call(Call { op, ctx }).await;
+            Frame::Response(render::response(id, &lists, revision, &reported, outcome))
         };
         Ok(Frames::stream(Running::new(answer, report, registered)))
     }
@@ -225,7 +228,7 @@ impl Mcp {
     fn response(&self, id: Id, revision: Revision, mut reply: Reply) -> Frame {
         reply.meta.server_info = Some(self.runtime.info_json.clone());
         downgrade(&mut reply, revision);
-        Frame::Response(Response { id: Some(id), result: Ok(reply.to_text()) })
+        Frame::Response(Response::write(id, reply.length(), |out| reply.write(out)))
     }
 
     fn notified(&self, notification: &Notification) {

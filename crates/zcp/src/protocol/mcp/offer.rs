@@ -41,13 +41,14 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
 /// Refuses a method the revision does not have, or whose capability is not offered.
 pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Result<(), RpcError> {
     let (catalog, live) = (runtime.catalog(), runtime.is_live);
-    let offered = match method.split('/').next() {
-        Some("tools") => live || catalog.has_tools(),
-        Some("prompts") => live || catalog.has_prompts(),
-        Some("resources") if method.ends_with("subscribe") => catalog.is_watched(),
-        Some("resources") => live || catalog.has_resources(),
-        Some("completion") => catalog.completes(),
-        Some("subscriptions") => live || catalog.is_watched(),
+    let of = |room: &str| method.starts_with(room);
+    let offered = match method {
+        _ if of("tools/") => live || catalog.has_tools(),
+        _ if of("prompts/") => live || catalog.has_prompts(),
+        _ if of("resources/") && method.ends_with("subscribe") => catalog.is_watched(),
+        _ if of("resources/") => live || catalog.has_resources(),
+        _ if of("completion/") => catalog.completes(),
+        _ if of("subscriptions/") => live || catalog.is_watched(),
         _ => true,
     };
     if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }

@@ -8,10 +8,9 @@ use crate::runtime::{
     Runtime,
     call::{Fault, Offered, Outcome},
 };
-use bytestring::ByteString;
 use serde_json::json;
 use zcp_wire::{
-    Revision, RpcError,
+    Id, Response, Revision, RpcError,
     mcp::{
         Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
@@ -24,15 +23,33 @@ const BUSY: i64 = 429;
 /// HTTP's number for the same.
 const DENIED: i64 = 403;
 
-pub(super) fn outcome(
-    runtime: &Runtime,
+/// The response to a request that was run.
+pub(super) fn response(
+    id: Id,
     lists: &Lists,
     revision: Revision,
     report: &Report,
     outcome: Outcome,
-) -> Result<ByteString, RpcError> {
+) -> Response {
+    let runtime = report.runtime();
+    if let Outcome::Page(listing) = outcome {
+        let page = lists.page(runtime, revision, &listing);
+        return Response { id: Some(id), result: Ok(page.into()) };
+    }
+    match reply(runtime, revision, report, outcome) {
+        Ok(reply) => Response::write(id, reply.length(), |out| reply.write(out)),
+        Err(error) => Response { id: Some(id), result: Err(error) },
+    }
+}
+
+fn reply(
+    runtime: &Runtime,
+    revision: Revision,
+    report: &Report,
+    outcome: Outcome,
+) -> Result<Reply, RpcError> {
     let mut reply = match outcome {
-        Outcome::Page(listing) => return Ok(lists.page(runtime, revision, &listing)),
+        Outcome::Page(_) => return Err(RpcError::internal("a page is no reply")),
         Outcome::Tool(output) => {
             let mut reply = Reply::new(Body::CallTool(CallToolResult {
                 content: output.content,
@@ -71,7 +88,7 @@ pub(super) fn outcome(
     };
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
-    Ok(reply.to_text())
+    Ok(reply)
 }
 
 fn asking(asked: InputRequired) -> Reply {

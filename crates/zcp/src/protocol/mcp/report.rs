@@ -128,19 +128,25 @@ impl Report {
         })
     }
 
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.about.runtime
+    }
+
     /// Whether the call was made before, and carries answers.
     pub(super) fn is_retry(&self) -> bool {
         matches!(&self.asking, Asking::Retry(retry) if lock(retry).is_again())
     }
 
     /// Uses up the state the call came with, where it may be used only once.
-    pub(super) async fn claim(&self, runtime: &Runtime) -> Result<(), RpcError> {
+    pub(super) async fn claim(&self) -> Result<(), RpcError> {
         let Asking::Retry(retry) = &self.asking else {
             return Ok(());
         };
         let nonce = lock(retry).nonce();
         match nonce {
-            Some(nonce) if runtime.settings.single_use => Retry::claim(runtime, &nonce).await,
+            Some(nonce) if self.runtime().settings.single_use => {
+                Retry::claim(self.runtime(), &nonce).await
+            }
             _ => Ok(()),
         }
     }

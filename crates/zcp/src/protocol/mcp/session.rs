@@ -10,8 +10,9 @@ use bytestring::ByteString;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smallvec::SmallVec;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    collections::{BTreeSet, VecDeque},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -53,7 +54,8 @@ pub(crate) struct Session {
     memory: Mutex<Memory>,
     /// The store's version of the record that was read last.
     seen: AtomicU64,
-    running: Mutex<BTreeMap<Id, Arc<dyn Stoppable>>>,
+    /// Room for one: most clients wait for an answer before they ask again.
+    running: Mutex<SmallVec<[(Id, Arc<dyn Stoppable>); 1]>>,
     pending: Pending,
 }
 
@@ -373,26 +375,25 @@ impl Session {
         id: &Id,
         work: Arc<dyn Stoppable>,
     ) -> Option<Registered> {
-        match lock(&self.running).entry(id.clone()) {
-            Entry::Occupied(_) => None,
-            Entry::Vacant(place) => {
-                place.insert(work);
-                Some(Registered { session: self.clone(), id: id.clone() })
-            }
+        let mut running = lock(&self.running);
+        if running.iter().any(|(known, _)| known == id) {
+            return None;
         }
+        running.push((id.clone(), work));
+        Some(Registered { session: self.clone(), id: id.clone() })
     }
 
     /// Stops a request. An unknown id is nobody's, or one that has just been answered.
     pub(crate) fn cancel(&self, id: &Id) {
         // The lock is not held while the work is stopped: that may end it.
-        let work = lock(&self.running).get(id).cloned();
-        work.iter().for_each(|work| work.stop());
+        let running = lock(&self.running).clone();
+        running.iter().filter(|(known, _)| known == id).for_each(|(_, work)| work.stop());
     }
 
     /// Stops everything under way.
     pub(crate) fn cancel_all(&self) {
-        let all: Vec<_> = lock(&self.running).values().cloned().collect();
-        all.iter().for_each(|work| work.stop());
+        let running = lock(&self.running).clone();
+        running.iter().for_each(|(_, work)| work.stop());
     }
 }
 
@@ -424,6 +425,12 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        lock(&self.session.running).remove(&self.id);
+        let mut running = lock(&self.session.running);
+        let place = running.iter().position(|(known, _)| *known == self.id);
+        let ended = place.map(|place| running.swap_remove(place));
+        if running.is_empty() {
+            running.shrink_to_fit();
+        }
+        drop((running, ended));
     }
 }

@@ -76,12 +76,13 @@ async fn post(
     check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
-    let (message, params) = Message::read(&text).map_err(refused)?;
-    let route = route(&message, params.as_ref().ok(), &parts.headers, &http.runtime);
+    let mut params = Params::default();
+    let message = Message::read(&text, &mut params).map_err(refused)?;
+    let route = route(&message, &params, &parts.headers, &http.runtime);
     match route.map_err(|error| status::refused(id_of(&message), error))? {
-        Route::Stateless => stateless(http, &message, params, parts).await,
+        Route::Stateless => stateless(http, &message, &params, parts).await,
         Route::Open => open(http, message, parts).await,
-        Route::Session => in_session(http, &message, params, parts).await,
+        Route::Session => in_session(http, &message, &params, parts).await,
     }
 }
 
@@ -96,17 +97,18 @@ fn id_of(message: &Message) -> Option<Id> {
 async fn stateless(
     http: &Shared,
     message: &Message,
-    params: Result<Params<'_>, RpcError>,
+    params: &Params<'_>,
     parts: Parts,
 ) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
     };
-    let mut frames = params
-        .and_then(|params| http.stateless.post(request, &params, &parts.headers, parts.extensions))
+    let mut frames = http
+        .stateless
+        .post(request, params, &parts.headers, parts.extensions)
         .map_err(|error| status::refused(Some(request.id.clone()), error))?;
     // Most calls are answered at once, and need no timer.
-    let first = match frames.at_once().await {
+    let first = match frames.at_once() {
         Poll::Ready(first) => Ok(first),
         Poll::Pending => tokio::time::timeout(http.limits.keep_alive, frames.next()).await,
     };
@@ -145,18 +147,15 @@ async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Resp
 async fn in_session(
     http: &Arc<Shared>,
     message: &Message,
-    params: Result<Params<'_>, RpcError>,
+    params: &Params<'_>,
     parts: Parts,
 ) -> Result<Response, Response> {
     let live = find(http, id_of(message), &parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
     let mut frames = match message {
-        Message::One(Frame::Request(request)) => match params {
-            Ok(params) => {
-                live.mcp.call(request, &params, shared(parts.extensions), release.clone())
-            }
-            Err(error) => return Ok(status::failed(request, error)),
-        },
+        Message::One(Frame::Request(request)) => {
+            live.mcp.call(request, params, shared(parts.extensions), release.clone())
+        }
         Message::One(frame) => live.mcp.send(frame.clone(), parts.extensions),
         Message::Batch(frames) if frames.len() > converse::BATCH => {
             let why = format!("a batch may have {} messages at most", converse::BATCH);
@@ -172,7 +171,7 @@ async fn in_session(
         }
     };
     // Most calls are answered at once: there is nothing a client could lose.
-    let first = match frames.at_once().await {
+    let first = match frames.at_once() {
         Poll::Ready(None) => return Ok(status::accepted()),
         Poll::Ready(Some(Frame::Response(answer))) => return Ok(status::answered(answer)),
         Poll::Ready(Some(first)) => Some(first),

@@ -4,10 +4,7 @@ use super::{Shared, event_stream, exchange, refusal, status};
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
-    transport::{
-        DRAIN,
-        converse::{Conversation, OUTBOX},
-    },
+    transport::{DRAIN, converse::Conversation, outbox::outbox},
 };
 use ::http::StatusCode;
 use axum::{
@@ -20,9 +17,8 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
-use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use zcp_wire::{Peer, sse};
+use zcp_wire::sse;
 
 /// The conversations whose GET stream is open, by the name in their message address.
 #[derive(Default)]
@@ -71,8 +67,9 @@ pub(super) async fn open(
         Some(Arc::new(Session::default())),
         http.closing.child_token(),
     );
-    let (sender, receiver) = mpsc::channel(OUTBOX);
-    let conversation = Conversation::new(mcp.clone(), parts.extensions, sender);
+    let (outbox, inbox) = outbox();
+    let conversation = Conversation::new(mcp, parts.extensions, outbox);
+    conversation.tell_changes().await;
     let opened = Opened { conversation, principal };
     let table = http.runtime.shelf::<Open>();
     table.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::new(opened));
@@ -83,13 +80,11 @@ pub(super) async fn open(
     let gone = CancellationToken::new();
     http.tracker.spawn(gone.clone().run_until_cancelled_owned(drain(http.clone(), id.clone())));
     let closing = Closing { http: http.clone(), id, _gone: gone.drop_guard() };
-    let answers = stream::unfold(receiver, |mut receiver| async move {
-        let text = receiver.recv().await?;
-        Some((event_stream::message(None, text.as_bytes()), receiver))
+    let said = stream::unfold(inbox, |inbox| async move {
+        let text = inbox.next().await?;
+        Some((event_stream::message(None, text.as_bytes()), inbox))
     });
-    let told = mcp.events().map(|frame| event_stream::event(None, &frame));
-    let told = told.take_until(http.closing.clone().cancelled_owned());
-    let said = stream::select(answers.boxed(), told.boxed()).inspect(move |_| {
+    let said = said.inspect(move |_| {
         let _ = &closing;
     });
     event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
@@ -125,7 +120,8 @@ pub(super) async fn post(
     };
     match exchange::read(body, &http.limits, None).await {
         Ok(body) => {
-            opened.conversation.receive(body).await;
+            opened.conversation.room().await;
+            opened.conversation.receive(body);
             status::accepted()
         }
         Err(refused) => refused,

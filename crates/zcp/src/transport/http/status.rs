@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll},
 };
 use zcp_wire::{
-    Frame, Id, Request, Response as Answer, RpcError,
+    Frame, Id, Response as Answer, RpcError,
     error::{
         HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION,
     },
@@ -42,17 +42,19 @@ pub(super) fn answered(answer: Answer) -> Response {
             _ => StatusCode::OK,
         },
     };
-    match answer {
-        Answer { result: Ok(result), .. } if result.len() >= LONG => {
-            let (before, after) = Answer { id: answer.id, result: Ok(ByteString::new()) }.around();
-            let chunks = [before.into(), result.into_bytes(), Bytes::from_static(after.as_bytes())];
-            with_type(status, JSON, Body::new(Chunks { chunks, next: 0 }))
-        }
-        answer => json(status, Frame::Response(answer).to_text()),
+    if let Ok(result) = &answer.result
+        && result.is_alone()
+        && result.len() >= LONG
+    {
+        let (before, after) = answer.around();
+        let result = result.clone().into_text().into_bytes();
+        let chunks = [before.into(), result, Bytes::from_static(after.as_bytes())];
+        return with_type(status, JSON, Body::new(Chunks { chunks, next: 0 }));
     }
+    json(status, Frame::Response(answer).to_text())
 }
 
-/// Bytes of a result from which on it is not copied.
+/// Bytes of a result from which on it is not copied into its frame.
 const LONG: usize = 4 * 1024;
 const JSON: &str = "application/json";
 
@@ -82,11 +84,6 @@ impl HttpBody for Chunks {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.chunks.iter().map(|chunk| chunk.len() as u64).sum())
     }
-}
-
-/// A request that failed before it ran, in a conversation that goes on.
-pub(super) fn failed(request: &Request, error: RpcError) -> Response {
-    answered(Answer { id: Some(request.id.clone()), result: Err(error) })
 }
 
 pub(super) fn error(status: StatusCode, id: Option<Id>, error: RpcError) -> Response {
