@@ -9,7 +9,7 @@ use super::{
 };
 use crate::seal::digest;
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     ops::Bound,
     sync::Arc,
 };
@@ -26,6 +26,8 @@ pub trait Provider: Send + Sync + 'static {
 #[derive(Debug, Default, Clone)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<ReadyTool>>,
+    /// The same without an order: a name is found as fast among many as among few.
+    tools_by_name: HashMap<String, Arc<ReadyTool>, foldhash::fast::RandomState>,
     resources: BTreeMap<String, Arc<ReadyResource>>,
     templates: BTreeMap<String, Arc<ReadyResource>>,
     prompts: BTreeMap<String, Arc<ReadyPrompt>>,
@@ -45,7 +47,9 @@ impl Catalog {
         let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
         self.mirrors |= ready.as_ref().is_ok_and(|(_, tool)| !tool.mirrored.is_empty());
+        let name = ready.as_ref().ok().map(|(name, _)| name.clone());
         self.add(|all| &mut all.tools, &label, ready, &needs);
+        self.index(name);
         self
     }
 
@@ -98,9 +102,18 @@ impl Catalog {
         }
     }
 
+    fn index(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if let Some(tool) = self.tools.get(&name) {
+                self.tools_by_name.insert(name, tool.clone());
+            }
+        }
+    }
+
     /// Adds what another catalog has; of two with one name the first stays.
     pub(crate) fn merge(&mut self, other: &Self) {
         merge(&mut self.tools, &other.tools, "tool", &mut self.mistakes);
+        self.index(other.tools.keys().cloned());
         merge(&mut self.resources, &other.resources, "resource", &mut self.mistakes);
         merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
@@ -120,7 +133,7 @@ impl Catalog {
     }
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
-        self.tools.get(name)
+        self.tools_by_name.get(name)
     }
 
     pub(crate) fn find_prompt(&self, name: &str) -> Option<&Arc<ReadyPrompt>> {

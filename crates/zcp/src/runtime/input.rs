@@ -6,8 +6,11 @@ use super::{
 };
 use bytestring::ByteString;
 use http::Extensions;
-use serde::de::DeserializeOwned;
-use std::sync::Arc;
+use serde::{
+    Deserializer,
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+use std::{fmt, marker::PhantomData, sync::Arc};
 use zcp_wire::json;
 
 /// A call on its way to a handler: arguments, context, state.
@@ -40,6 +43,14 @@ impl Input {
 
     /// One argument as a `T`; an absent one is `null`.
     pub fn arg<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        match pick(self.args_json(), name) {
+            Some(value) => Ok(value),
+            None => self.arg_or_why(name),
+        }
+    }
+
+    /// What is wrong with an argument is looked for only when something is.
+    fn arg_or_why<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         let Some(json) = find(self.args_json(), name)? else {
             return serde_json::from_str("null")
                 .map_err(|_| CallError::Invalid(format!("the argument `{name}` is missing")));
@@ -55,6 +66,58 @@ impl Input {
             return Ok(value);
         }
         Err(CallError::Invalid(format!("the argument `{name}` is wrong: {}", explain(&error))))
+    }
+}
+
+/// A member of an object, read where it is: one pass. Nothing when it is not there just once, or
+/// not a `T`.
+fn pick<T: DeserializeOwned>(text: &str, wanted: &str) -> Option<T> {
+    struct Picked<'a, T>(&'a str, PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Picked<'_, T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Option<T>, A::Error> {
+            let mut picked = None;
+            while let Some(is_wanted) = members.next_key_seed(Is(self.0))? {
+                if !is_wanted {
+                    members.next_value::<IgnoredAny>()?;
+                } else if picked.replace(members.next_value()?).is_some() {
+                    return Ok(None);
+                }
+            }
+            Ok(picked)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let picked = json.deserialize_map(Picked(wanted, PhantomData)).ok()?;
+    json.end().ok()?;
+    picked
+}
+
+/// Whether a name is this one; it is not copied to find out.
+struct Is<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
     }
 }
 

@@ -102,9 +102,11 @@ impl Conversation {
     /// Says what a message is answered with. Most calls are answered at once, and need no task.
     fn drive(&self, mut frames: Frames) {
         while let Poll::Ready(next) = frames.at_once() {
-            match next {
-                Some(frame) => self.say(&frame),
-                None => return,
+            let Some(frame) = next else { return };
+            self.say(&frame);
+            // Nothing comes after the response.
+            if let Frame::Response(_) = frame {
+                return;
             }
         }
         let outbox = self.outbox.clone();

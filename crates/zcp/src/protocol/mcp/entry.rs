@@ -14,7 +14,11 @@ use crate::{
 };
 use bytestring::ByteString;
 use http::{Extensions, HeaderMap};
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 use zcp_wire::{
     Frame, Message, Request, Revision, RpcError,
     header::PROTOCOL_VERSION,
@@ -50,6 +54,28 @@ pub(super) struct Caller {
     /// What it wants progress reported under: JSON text.
     pub(super) progress: Option<ByteString>,
     pub(super) trace: Option<Box<Trace>>,
+}
+
+/// What clients declare, read once for all requests that declare the same: a client says it with
+/// every request.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    last: Mutex<Option<(String, Arc<ClientCapabilities>)>>,
+}
+
+impl Clients {
+    fn capabilities(&self, declared: Option<&str>) -> Result<Arc<ClientCapabilities>, RpcError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some((text, read)), Some(declared)) = (&*last, declared)
+            && text == declared
+        {
+            return Ok(read.clone());
+        }
+        let read: Arc<ClientCapabilities> = Arc::new(member(meta::CLIENT_CAPABILITIES, declared)?);
+        let short = declared.filter(|text| text.len() <= LARGEST_HANDSHAKE);
+        *last = short.map(|text| (text.to_owned(), read.clone()));
+        Ok(read)
+    }
 }
 
 /// What is to be done.
@@ -154,8 +180,7 @@ fn enter_stateless(
 ) -> Result<Entered, RpcError> {
     let version = text(meta::PROTOCOL_VERSION, Some(version))?;
     let meta = params.meta.as_ref();
-    let capabilities: ClientCapabilities =
-        member(meta::CLIENT_CAPABILITIES, meta.and_then(|meta| meta.capabilities))?;
+    let capabilities = mcp.clients.capabilities(meta.and_then(|meta| meta.capabilities))?;
     let says_version = match headers {
         Some(headers) => headers::check_version(headers, &version)?,
         None => false,
@@ -170,7 +195,7 @@ fn enter_stateless(
     offer::check(&mcp.runtime, revision, method)?;
 
     let caller = Caller {
-        capabilities: Arc::new(capabilities),
+        capabilities,
         level: meta.map_or(Ok(None), |meta| meta.level())?,
         progress: token(request, params),
         trace: meta.and_then(|meta| meta.trace()).map(Box::new),

@@ -15,7 +15,7 @@ use crate::runtime::{
     call::{Call, Op},
     ctx::{Ctx, Release},
 };
-use entry::{Caller, Entered, Step};
+use entry::{Caller, Clients, Entered, Step};
 use futures_util::{StreamExt, stream};
 use http::{Extensions, HeaderMap};
 use lists::Lists;
@@ -42,6 +42,7 @@ pub(crate) use offer::versions;
 pub struct Mcp {
     runtime: Runtime,
     lists: Arc<Lists>,
+    clients: Arc<Clients>,
     session: Option<Arc<Session>>,
     closing: CancellationToken,
 }
@@ -62,7 +63,7 @@ impl Mcp {
         session: Option<Arc<Session>>,
         closing: CancellationToken,
     ) -> Self {
-        Self { lists: runtime.shelf(), runtime, session, closing }
+        Self { lists: runtime.shelf(), clients: runtime.shelf(), runtime, session, closing }
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {

@@ -34,10 +34,16 @@ const LARGEST: usize = 64 * 1024;
 /// What one run of a call knows of the runs before, and asks of the next.
 pub(super) struct Retry {
     request: Bound,
+    again: bool,
+    // A box made when it is needed: most calls ask nothing.
+    asking: Option<Box<Asking>>,
+}
+
+#[derive(Default)]
+struct Asking {
     carried: Carried,
     fresh: Map<String, Value>,
     asked: Vec<(String, InputRequest)>,
-    again: bool,
 }
 
 /// The caller and the request a state is good for.
@@ -82,6 +88,9 @@ impl Retry {
             return Ok(None);
         }
         let request = Bound { op: op.clone(), principal: principal.clone() };
+        if params.input_responses.is_none() && params.request_state.is_none() {
+            return Ok(Some(Self { request, again: false, asking: None }));
+        }
         let fresh = match params.input_responses {
             None => Map::new(),
             Some(raw) => serde_json::from_str(raw).map_err(|_| {
@@ -99,7 +108,12 @@ impl Retry {
             false => fresh,
         };
         let again = state.is_some() || !fresh.is_empty();
-        Ok(Some(Self { request, carried, fresh, asked: vec![], again }))
+        let asking = Some(Box::new(Asking { carried, fresh, asked: vec![] }));
+        Ok(Some(Self { request, again, asking }))
+    }
+
+    fn asking(&mut self) -> &mut Asking {
+        self.asking.get_or_insert_default()
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -107,7 +121,8 @@ impl Retry {
     }
 
     pub(super) fn nonce(&self) -> Option<String> {
-        Some(self.carried.nonce.clone()).filter(|nonce| !nonce.is_empty())
+        let asking = self.asking.as_ref()?;
+        Some(asking.carried.nonce.clone()).filter(|nonce| !nonce.is_empty())
     }
 
     /// Uses up a nonce; a second time is refused.
@@ -124,14 +139,15 @@ impl Retry {
     /// The answer to a question, or a pause to get one. An answer that does not fit is asked for
     /// again.
     pub(super) fn ask(&mut self, key: String, question: InputRequest) -> Result<Value> {
+        let asking = self.asking();
         // What was answered stays answered: the handler may have acted on it.
-        if let Some(answer) = self.carried.answers.get(&key) {
+        if let Some(answer) = asking.carried.answers.get(&key) {
             return Ok(answer.clone());
         }
         let fitting = |answer: &&Value| fits(&question, answer).is_ok();
-        if let Some(answer) = self.fresh.get(&key).filter(fitting) {
+        if let Some(answer) = asking.fresh.get(&key).filter(fitting) {
             let answer = answer.clone();
-            self.carried.answers.insert(key, answer.clone());
+            asking.carried.answers.insert(key, answer.clone());
             return Ok(answer);
         }
         self.put(key, question);
@@ -143,32 +159,35 @@ impl Retry {
         if let InputRequest::Elicit(elicit) = &mut question {
             elicit.elicitation_id = None;
         }
-        self.asked.retain(|(asked, _)| *asked != key);
-        self.asked.push((key, question));
+        let asked = &mut self.asking().asked;
+        asked.retain(|(asked, _)| *asked != key);
+        asked.push((key, question));
     }
 
     pub(super) fn kept(&self, key: &str) -> Option<Value> {
-        self.carried.kept.get(key).cloned()
+        self.asking.as_ref()?.carried.kept.get(key).cloned()
     }
 
     pub(super) fn keep(&mut self, key: &str, value: Value) {
-        self.carried.kept.insert(key.to_owned(), value);
+        self.asking().carried.kept.insert(key.to_owned(), value);
     }
 
     /// What was asked, and all that is known, for the next run.
     pub(super) fn input_required(&mut self, runtime: &Runtime) -> Result<InputRequired, RpcError> {
-        if self.asked.is_empty() {
+        let bound = self.request.to_text();
+        let asking = self.asking();
+        if asking.asked.is_empty() {
             return Err(RpcError::internal("the handler paused without a question"));
         }
-        if self.carried.round >= ROUNDS {
+        if asking.carried.round >= ROUNDS {
             return Err(RpcError::internal(format!("gave up after {ROUNDS} rounds of questions")));
         }
         let carried = Carried {
             expires: clock::now().saturating_add(runtime.settings.answer_time.as_secs()),
-            round: self.carried.round + 1,
+            round: asking.carried.round + 1,
             nonce: crate::token(),
-            answers: std::mem::take(&mut self.carried.answers),
-            kept: std::mem::take(&mut self.carried.kept),
+            answers: std::mem::take(&mut asking.carried.answers),
+            kept: std::mem::take(&mut asking.carried.kept),
         };
         let plain =
             serde_json::to_vec(&carried).map_err(|error| RpcError::internal(error.to_string()))?;
@@ -179,8 +198,8 @@ impl Retry {
             (key, json!({ "method": question.method(), "params": question }))
         };
         Ok(InputRequired {
-            input_requests: std::mem::take(&mut self.asked).into_iter().map(request).collect(),
-            request_state: Some(runtime.keys.seal(&plain, self.request.to_text().as_bytes())),
+            input_requests: std::mem::take(&mut asking.asked).into_iter().map(request).collect(),
+            request_state: Some(runtime.keys.seal(&plain, bound.as_bytes())),
         })
     }
 }

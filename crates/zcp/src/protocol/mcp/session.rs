@@ -54,10 +54,12 @@ pub(crate) struct Session {
     memory: Mutex<Memory>,
     /// The store's version of the record that was read last.
     seen: AtomicU64,
-    /// Room for one: most clients wait for an answer before they ask again.
-    running: Mutex<SmallVec<[(Id, Arc<dyn Stoppable>); 1]>>,
+    running: Mutex<Requests>,
     pending: Pending,
 }
+
+/// Requests under way. Room for one: most clients wait for an answer before they ask again.
+type Requests = SmallVec<[(Id, Arc<dyn Stoppable>); 1]>;
 
 #[derive(Debug, Default)]
 struct Memory {

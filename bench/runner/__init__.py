@@ -1,0 +1,1 @@
+"""The benchmark's runner: it starts servers, loads them, and writes down what it saw."""
