@@ -45,6 +45,10 @@ const RETURN: Duration = Duration::from_secs(60);
 /// How often a quiet connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(20);
 
+/// Bytes read at once. The buffer is cleared before every read: at its usual 128 KiB that took longer
+/// than a call.
+const READ_BUFFER: usize = 8 * 1024;
+
 /// How a client comes back: by the session's name, and the number of messages it has received.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Resume {
@@ -126,6 +130,7 @@ pub(crate) async fn upgrade(
     let resumable = wish.resume.is_some() || wish.session.is_some();
     let id = HeaderValue::from_str(&kept.id).ok();
     let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
+    let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     // The web server starts the task; this makes it one of ours.
     let owned = http.tracker.token();
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
