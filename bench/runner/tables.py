@@ -113,7 +113,7 @@ def instructions_table(results):
     if not servers:
         return ""
     lines = [[server, *[counted(results, cell, server) for cell in cells]] for server in servers]
-    head = ["server", "HTTP, 2026-07-28", "HTTP, a session of 2025-11-25", "stdio, 2026-07-28"]
+    head = ["server", "HTTP, 2026-07-28", "HTTP, a session of 2025-11-25", "stdio, 2025-11-25"]
     return table("Instructions for one echo", head, lines)
 
 
