@@ -12,6 +12,8 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
+use zcp::{Pipe, Server, Tool, Transport};
 use zcp_tests::{NEWEST, call, initialize, modern, modern_as, notification, request, text};
 
 /// Longer than a server may take to answer anything here.
@@ -227,6 +229,35 @@ async fn the_end_of_input_ends_the_process_though_work_would_go_on() {
     assert_eq!(answer["id"], 2);
     let (said, _) = process.close().await;
     assert!(said.iter().all(|message| message.get("result").is_none()), "{said:?}");
+}
+
+/// More than may wait is asked for, the input ends, and only then does the client read.
+#[tokio::test]
+async fn a_client_that_reads_late_gets_every_answer() {
+    const CALLS: usize = 5000;
+    let server = Server::new("late").tool(Tool::new("echo", async || "x"));
+    let (mut input, server_input) = tokio::io::duplex(8 << 20);
+    let (server_output, output) = tokio::io::duplex(1024);
+    for id in 0..CALLS {
+        let line = format!("{}\n", modern(id, "tools/call", call("echo", json!({}))));
+        input.write_all(line.as_bytes()).await.unwrap();
+    }
+    drop(input);
+    let pipe = Pipe { input: server_input, output: server_output };
+    let read = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut lines = BufReader::new(output).lines();
+        let mut ids = std::collections::BTreeSet::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            ids.insert(answer["id"].as_u64().unwrap());
+        }
+        ids.len()
+    };
+    let serve = pipe.serve(server.build().unwrap(), CancellationToken::new());
+    let (served, answers) = tokio::join!(serve, read);
+    served.unwrap();
+    assert_eq!(answers, CALLS);
 }
 
 /// SI04

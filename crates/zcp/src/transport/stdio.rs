@@ -95,10 +95,12 @@ async fn serve(
     let mut lines = Lines::new(LONGEST);
     loop {
         inbox.attend();
-        while !inbox.is_full()
-            && let Some(line) = lines.next_line()
-        {
-            take(conversation, line);
+        let mut all_taken = false;
+        while !inbox.is_full() && !all_taken {
+            match lines.next_line() {
+                Some(line) => take(conversation, line),
+                None => all_taken = true,
+            }
         }
         let is_full = writer.fill_to(inbox, FULL);
         let waits = !writer.pending.is_empty();
@@ -106,7 +108,8 @@ async fn serve(
             biased;
             // What was read is answered before more is waited for.
             written = writer.write(), if waits => written?,
-            read = input.read_buf(lines.buffer()), if !is_full => {
+            // No more is read than is taken: the end must not come before the last line.
+            read = input.read_buf(lines.buffer()), if all_taken && !is_full => {
                 if read? == 0 {
                     break;
                 }

@@ -140,7 +140,8 @@ impl Http {
         self
     }
 
-    /// How long a client may take to send a request: 30 seconds unless said otherwise.
+    /// How long a client may take to send a request: 30 seconds unless said otherwise. One timer
+    /// watches all connections, so whoever stalls or idles is let go after one to two times that.
     #[must_use]
     pub fn read_timeout(mut self, limit: Duration) -> Self {
         self.limits.read = limit;

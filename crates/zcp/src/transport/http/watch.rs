@@ -46,6 +46,8 @@ impl Watch {
 
     /// A request came; the server works on it.
     pub(super) fn begun(&self) {
+        // Whoever sends another request in the last moment is not late with it.
+        self.late.store(false, Ordering::Relaxed);
         self.enter(ANSWER);
     }
 
