@@ -29,8 +29,8 @@ fn examples() -> &'static Path {
         build.args([
             "build",
             "-q",
-            "-p",
-            "zcp",
+            // The same features as the tests, so that nothing is built a second time.
+            "--workspace",
             "--example",
             "everything",
             "--example",
