@@ -9,6 +9,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use std::ops::Range;
 
 /// One message between two peers.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,28 +51,32 @@ pub struct Response {
     pub result: Result<ResultText, RpcError>,
 }
 
-/// JSON text of a result, and of the whole frame if it was written together with it.
+/// JSON text of a result, or of the whole frame if that was written together with it.
 #[derive(Debug, Clone, Default)]
 pub struct ResultText {
     text: ByteString,
-    frame: Option<ByteString>,
+    /// Where the result is, in a frame.
+    in_frame: Option<Range<usize>>,
 }
 
 impl ResultText {
     /// Whether the frame is still to be written around it.
     pub fn is_alone(&self) -> bool {
-        self.frame.is_none()
+        self.in_frame.is_none()
     }
 
     /// The text alone.
     pub fn into_text(self) -> ByteString {
-        self.text
+        match self.in_frame {
+            None => self.text,
+            Some(at) => self.text.slice_ref(&self.text[at]),
+        }
     }
 }
 
 impl From<ByteString> for ResultText {
     fn from(text: ByteString) -> Self {
-        Self { text, frame: None }
+        Self { text, in_frame: None }
     }
 }
 
@@ -79,13 +84,16 @@ impl std::ops::Deref for ResultText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.text
+        match &self.in_frame {
+            None => &self.text,
+            Some(at) => &self.text[at.clone()],
+        }
     }
 }
 
 impl PartialEq for ResultText {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        **self == **other
     }
 }
 
@@ -98,11 +106,9 @@ impl Response {
         member(&mut out, "result", "");
         let begin = out.len();
         result(&mut out);
-        let end = out.len();
+        let in_frame = Some(begin..out.len());
         out.push('}');
-        let frame = ByteString::from(out);
-        let text = frame.slice_ref(&frame[begin..end]);
-        Self { id: Some(id), result: Ok(ResultText { text, frame: Some(frame) }) }
+        Self { id: Some(id), result: Ok(ResultText { text: out.into(), in_frame }) }
     }
 
     /// The text before and after its result: a wire may send a long result as it is held, between
@@ -149,10 +155,9 @@ impl Id {
     fn take(json: &str, keep: impl FnOnce() -> ByteString) -> Option<Self> {
         if json.starts_with('"') {
             // Two spellings of one string must be one id.
-            let plain = !json.contains('\\');
-            return match plain {
-                true => Some(Self(keep())),
-                false => serde_json::from_str::<String>(json).ok().map(|text| Self::text(&text)),
+            return match json::plain_string(json) {
+                Some(_) => Some(Self(keep())),
+                None => serde_json::from_str::<String>(json).ok().map(|text| Self::text(&text)),
             };
         }
         let digits = json.strip_prefix('-').unwrap_or(json);
@@ -349,13 +354,22 @@ impl Frame {
         out.push('}');
     }
 
+    /// The frame as JSON text, not copied if it was written before.
+    pub fn into_text(self) -> ByteString {
+        match self {
+            Self::Response(Response { result: Ok(result), .. }) if !result.is_alone() => {
+                result.text
+            }
+            _ => self.to_text(),
+        }
+    }
+
     /// The frame as JSON text.
     pub fn to_text(&self) -> ByteString {
-        if let Self::Response(Response {
-            result: Ok(ResultText { frame: Some(frame), .. }), ..
-        }) = self
+        if let Self::Response(Response { result: Ok(result), .. }) = self
+            && !result.is_alone()
         {
-            return frame.clone();
+            return result.text.clone();
         }
         let payload = match self {
             Self::Request(Request { params, .. })
@@ -371,11 +385,10 @@ impl Frame {
 }
 
 fn method_name(text: &ByteString, method: &str) -> Option<ByteString> {
-    let inner = method.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        return serde_json::from_str::<String>(method).ok().map(Into::into);
+    match json::plain_string(method) {
+        Some(name) => Some(text.slice_ref(name)),
+        None => serde_json::from_str::<String>(method).ok().map(Into::into),
     }
-    Some(text.slice_ref(inner))
 }
 
 fn member(out: &mut String, name: &str, json: &str) {

@@ -1,49 +1,16 @@
-//! JSON text, taken apart and written without values in between. Strings are looked at many bytes
-//! at a time, so that a long one costs little more than its copy.
+//! JSON text, taken apart and written without values in between.
+
+mod string;
+
+pub use string::{from_string, plain_string, push_string};
 
 use bytestring::ByteString;
 use serde::{Serialize, de::IgnoredAny};
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
 /// Any of our own messages as JSON text.
 pub fn text<T: Serialize + ?Sized>(value: &T) -> ByteString {
     serde_json::to_string(value).expect("messages have string keys and no failing parts").into()
-}
-
-/// Appends text as a JSON string.
-pub fn push_string(out: &mut String, text: &str) {
-    out.reserve(text.len() + text.len() / 8 + 2);
-    out.push('"');
-    let bytes = text.as_bytes();
-    let mut written = 0;
-    loop {
-        let special = first_special(bytes, written);
-        out.push_str(&text[written..special]);
-        let Some(byte) = bytes.get(special) else { break };
-        push_escaped(out, *byte);
-        written = special + 1;
-    }
-    out.push('"');
-}
-
-fn push_escaped(out: &mut String, byte: u8) {
-    let short = match byte {
-        b'"' => '"',
-        b'\\' => '\\',
-        b'\n' => 'n',
-        b'\r' => 'r',
-        b'\t' => 't',
-        0x08 => 'b',
-        0x0c => 'f',
-        _ => {
-            let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-            out.push_str("\\u00");
-            out.extend([digit(byte >> 4), digit(byte & 15)]);
-            return;
-        }
-    };
-    out.push('\\');
-    out.push(short);
 }
 
 /// Takes an object apart: `take` is given each member's name and its value's text. False when the
@@ -56,12 +23,6 @@ pub fn members<'a>(text: &'a str, mut take: impl FnMut(Cow<'a, str>, &'a str)) -
         Some(())
     });
     whole.and_then(|()| reader.end()).is_some()
-}
-
-/// A name as it is meant; as it is written, where half a character is meant.
-fn unescaped(text: &str, at: Range<usize>) -> Cow<'_, str> {
-    let quoted = &text[at.start - 1..=at.end];
-    serde_json::from_str(quoted).map_or_else(|_| Cow::Borrowed(&text[at]), Cow::Owned)
 }
 
 /// What is wrong with a text that [`members`] did not take.
@@ -120,16 +81,26 @@ impl<'a> Reader<'a> {
             return Some(());
         }
         loop {
-            let (at, escaped) = self.name()?;
-            let name = match escaped {
-                false => Cow::Borrowed(self.text.get(at)?),
-                true => unescaped(self.text, at),
-            };
-            member(self, name)?;
+            let (name, escaped) = self.name()?;
+            // A name as it is meant; as it is written, where half a character is meant.
+            let meant = escaped.then(|| string::read(self.text, name.start)).flatten();
+            let written = self.text.get(name)?;
+            member(self, meant.map_or(Cow::Borrowed(written), |(name, _)| Cow::Owned(name)))?;
             if !self.take(b',') {
                 return self.expect(b'}');
             }
         }
+    }
+
+    /// What a string means; nothing is read where no string comes next, or a broken one.
+    pub fn string_value(&mut self) -> Option<String> {
+        self.blank();
+        if self.peek() != Some(b'"') {
+            return None;
+        }
+        let (meant, end) = string::read(self.text, self.at + 1)?;
+        self.at = end;
+        Some(meant)
     }
 
     /// A value of any kind, as text.
@@ -188,7 +159,7 @@ impl<'a> Reader<'a> {
 
     /// A member's name and the colon after it: where the name is, without its quotes, and
     /// whether there are escapes in it.
-    fn name(&mut self) -> Option<(Range<usize>, bool)> {
+    fn name(&mut self) -> Option<(std::ops::Range<usize>, bool)> {
         self.expect(b'"')?;
         let begin = self.at;
         let escaped = self.string()?;
@@ -199,30 +170,8 @@ impl<'a> Reader<'a> {
 
     /// The rest of a string, after its first quote; whether there are escapes in it.
     fn string(&mut self) -> Option<bool> {
-        // Most are short, and end within a word.
-        if let Some(word) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk())
-            && let Some(index) = special_in(*word)
-            && self.bytes.get(self.at + index) == Some(&b'"')
-        {
-            self.at += index + 1;
-            return Some(false);
-        }
-        self.long_string()
-    }
-
-    fn long_string(&mut self) -> Option<bool> {
-        let mut at = self.at;
-        let mut escaped = false;
-        loop {
-            at = first_special(self.bytes, at);
-            match self.bytes.get(at)? {
-                b'"' => break,
-                b'\\' => at += escape(self.bytes.get(at + 1..)?)?,
-                _ => return None,
-            }
-            escaped = true;
-        }
-        self.at = at + 1;
+        let (end, escaped) = string::end(self.bytes, self.at)?;
+        self.at = end;
         Some(escaped)
     }
 
@@ -303,15 +252,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How long an escape is, from what follows its backslash.
-fn escape(rest: &[u8]) -> Option<usize> {
-    match rest.first()? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' => rest.get(1..5)?.iter().all(u8::is_ascii_hexdigit).then_some(6),
-        _ => None,
-    }
-}
-
 /// The containers a position is in, a bit for each: set for an object.
 #[derive(Default)]
 struct Open {
@@ -344,73 +284,6 @@ impl Open {
     fn is_object(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.top & 1 == 1)
     }
-}
-
-const WORD: usize = 8;
-const WINDOW: usize = 256;
-
-/// Where the first byte is, from a position on, that a JSON string cannot hold as it is.
-///
-/// 64 KiB take 25 thousand instructions; a byte after the other they took 500 thousand.
-#[inline]
-fn first_special(bytes: &[u8], from: usize) -> usize {
-    // Most strings end soon, and most escapes come soon after another.
-    let near = bytes.get(from..).and_then(|rest| rest.first_chunk());
-    match near.and_then(|word| special_in(*word)) {
-        Some(index) => from + index,
-        None => further_special(bytes, from),
-    }
-}
-
-fn further_special(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    for _ in 0..4 {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let Some(word) = rest.first_chunk() else { return at + tail(rest) };
-        match special_in(*word) {
-            Some(index) => return at + index,
-            None => at += WORD,
-        }
-    }
-    far_special(bytes, at)
-}
-
-/// The same, where it is not near. A window's smallest byte, and whether a byte is in it, are found
-/// with vector instructions.
-#[cold]
-fn far_special(bytes: &[u8], from: usize) -> usize {
-    let plain = |window: &&[u8; WINDOW]| {
-        window.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20
-            && memchr::memchr2(b'"', b'\\', &window[..]).is_none()
-    };
-    let mut at = from;
-    at += WINDOW * bytes[at..].as_chunks().0.iter().take_while(plain).count();
-    let (words, rest) = bytes[at..].as_chunks();
-    for word in words {
-        match special_in(*word) {
-            Some(index) => return at + index,
-            None => at += WORD,
-        }
-    }
-    at + tail(rest)
-}
-
-fn tail(bytes: &[u8]) -> usize {
-    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    bytes.iter().position(special).unwrap_or(bytes.len())
-}
-
-/// Which of eight bytes is the first special one.
-#[inline]
-fn special_in(word: [u8; WORD]) -> Option<usize> {
-    const ONES: u64 = u64::from_le_bytes([1; WORD]);
-    const HIGHS: u64 = ONES << 7;
-    let word = u64::from_le_bytes(word);
-    // The lowest bit set is that of the first byte below `limit`; higher ones may be wrong.
-    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    let found = (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGHS;
-    (found != 0).then(|| found.trailing_zeros() as usize / WORD)
 }
 
 #[cfg(test)]
@@ -471,21 +344,6 @@ mod tests {
             assert!(members(&format!("{{\"a\":{mixed}0{ends}}}"), |_, _| ()), "{depth}");
             let wrong = ends.replacen(']', "}", 1);
             assert!(depth < 2 || !members(&format!("{{\"a\":{mixed}0{wrong}}}"), |_, _| ()));
-        }
-    }
-
-    #[test]
-    fn a_string_is_written_as_serde_writes_it() {
-        for length in 0..100 {
-            for special in (0..=0x80).filter_map(char::from_u32).chain(['é', '🦀']) {
-                for at in [0, length / 2, length] {
-                    let mut text = "x".repeat(length);
-                    text.insert(at, special);
-                    let mut out = String::new();
-                    push_string(&mut out, &text);
-                    assert_eq!(out, serde_json::to_string(&text).unwrap());
-                }
-            }
         }
     }
 }

@@ -28,7 +28,10 @@ impl Lines {
 
     /// Where the next bytes are to be read into.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(16 * 1024);
+        const ENOUGH: usize = 4 * 1024;
+        if self.buffer.capacity() - self.buffer.len() < ENOUGH {
+            self.buffer.reserve(4 * ENOUGH);
+        }
         &mut self.buffer
     }
 

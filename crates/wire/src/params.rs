@@ -156,18 +156,12 @@ pub fn optional_text<'a>(
     raw: Option<&'a str>,
 ) -> Result<Option<Cow<'a, str>>, RpcError> {
     let Some(raw) = raw else { return Ok(None) };
-    if let Some(plain) = plain_string(raw) {
+    if let Some(plain) = json::plain_string(raw) {
         return Ok(Some(Cow::Borrowed(plain)));
     }
     serde_json::from_str::<String>(raw)
         .map(|text| Some(Cow::Owned(text)))
         .map_err(|_| RpcError::invalid_params(format!("`{name}` must be a string")))
-}
-
-/// The inside of a JSON string that has no escapes.
-fn plain_string(json: &str) -> Option<&str> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    (!inner.contains('\\')).then_some(inner)
 }
 
 /// A member that must be of a type.

@@ -16,18 +16,21 @@ pub fn tool_count() -> usize {
 /// The tools besides `echo` and `add` of a server with `count` in all, as `tools/list` shows them.
 /// Those of tools.json come first; then they come again, with a number to their name.
 pub fn filler_tools(count: usize) -> Vec<Value> {
-    let tools: Vec<Value> = serde_json::from_str(TOOLS).expect("tools.json is a list");
-    let fillers = &tools[WORKING..];
-    let wanted = count.saturating_sub(WORKING);
-    (0..wanted).map(|at| numbered(&fillers[at % fillers.len()], at / fillers.len())).collect()
+    let mut tools: Vec<Value> = serde_json::from_str(TOOLS).expect("tools.json is a list");
+    tools.drain(..WORKING);
+    let (fillers, wanted) = (tools.len(), count.saturating_sub(WORKING));
+    for at in fillers..wanted {
+        let again = numbered(&tools[at % fillers], at / fillers);
+        tools.push(again);
+    }
+    tools.truncate(wanted);
+    tools
 }
 
-/// A copy of the tool; the first round keeps the name.
+/// A copy of the tool, of so many.
 fn numbered(tool: &Value, round: usize) -> Value {
     let mut tool = tool.clone();
-    if round > 0 {
-        let name = tool["name"].as_str().expect("a tool has a name");
-        tool["name"] = format!("{name}_{}", round + 1).into();
-    }
+    let name = tool["name"].as_str().expect("a tool has a name");
+    tool["name"] = format!("{name}_{}", round + 1).into();
     tool
 }

@@ -104,9 +104,8 @@ impl Content {
     /// About how long its JSON text is.
     pub(super) fn length(&self) -> usize {
         match &self.kind {
-            Kind::Text { text: data } | Kind::Image { data, .. } | Kind::Audio { data, .. } => {
-                data.len() + data.len() / 16 + 64
-            }
+            Kind::Text { text } => text.len() + text.len() / 4 + 64,
+            Kind::Image { data, .. } | Kind::Audio { data, .. } => data.len() + 128,
             _ => 256,
         }
     }

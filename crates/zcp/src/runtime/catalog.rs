@@ -4,7 +4,7 @@ use super::{
     call::ListKind,
     prompt::{Prompt, ReadyPrompt},
     resource::{ReadyResource, Resource},
-    signature::{Need, Signature},
+    signature::Need,
     tool::{ReadyTool, Tool},
 };
 use crate::seal::digest;
@@ -43,7 +43,7 @@ impl Catalog {
     #[must_use]
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         let tool = tool.into();
-        let needs = tool.signature.clone();
+        let needs = tool.signature.needs.clone();
         let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
         self.mirrors |= ready.as_ref().is_ok_and(|(_, tool)| !tool.mirrored.is_empty());
@@ -57,7 +57,7 @@ impl Catalog {
     #[must_use]
     pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
         let resource = resource.into();
-        let needs = resource.signature.clone();
+        let needs = resource.signature.needs.clone();
         let label = format!("resource `{}`", resource.uri());
         let ready = resource.ready().map(|one| (one.info().uri.clone(), one));
         if let Ok((_, one)) = &ready {
@@ -77,7 +77,7 @@ impl Catalog {
     #[must_use]
     pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         let prompt = prompt.into();
-        let needs = prompt.signature.clone();
+        let needs = prompt.signature.needs.clone();
         let label = format!("prompt `{}`", prompt.name());
         let ready = prompt.ready().map(|prompt| (prompt.info().name.clone(), prompt));
         self.completes |= ready.as_ref().is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
@@ -90,9 +90,9 @@ impl Catalog {
         room: impl for<'a> Fn(&'a mut Self) -> &'a mut Map<T>,
         label: &str,
         ready: Result<(String, T), Vec<String>>,
-        signature: &Signature,
+        needs: &[Need],
     ) {
-        self.needs.extend(signature.needs.iter().map(|need| (label.to_owned(), *need)));
+        self.needs.extend(needs.iter().map(|need| (label.to_owned(), *need)));
         match ready {
             Err(mistakes) => self.mistakes.extend(mistakes),
             Ok((name, item)) => match room(self).entry(name) {

@@ -6,12 +6,9 @@ use super::{
 };
 use bytestring::ByteString;
 use http::Extensions;
-use serde::{
-    Deserializer,
-    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
-};
-use std::{fmt, marker::PhantomData, sync::Arc};
-use zcp_wire::json;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use zcp_wire::json::{self, Reader};
 
 /// A call on its way to a handler: arguments, context, state.
 #[derive(Debug)]
@@ -72,53 +69,20 @@ impl Input {
 /// A member of an object, read where it is: one pass. Nothing when it is not there just once, or
 /// not a `T`.
 fn pick<T: DeserializeOwned>(text: &str, wanted: &str) -> Option<T> {
-    struct Picked<'a, T>(&'a str, PhantomData<T>);
-    impl<'de, T: DeserializeOwned> Visitor<'de> for Picked<'_, T> {
-        type Value = Option<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
+    let mut picked = None;
+    let mut reader = Reader::new(text);
+    reader.object(|reader, name| {
+        if name != wanted {
+            return reader.value().map(drop);
         }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Option<T>, A::Error> {
-            let mut picked = None;
-            while let Some(is_wanted) = members.next_key_seed(Is(self.0))? {
-                if !is_wanted {
-                    members.next_value::<IgnoredAny>()?;
-                } else if picked.replace(members.next_value()?).is_some() {
-                    return Ok(None);
-                }
-            }
-            Ok(picked)
-        }
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let picked = json.deserialize_map(Picked(wanted, PhantomData)).ok()?;
-    json.end().ok()?;
+        let value = match reader.string_value() {
+            Some(text) => json::from_string(text),
+            None => serde_json::from_str(reader.value()?).ok(),
+        };
+        picked.replace(value?).is_none().then_some(())
+    })?;
+    reader.end()?;
     picked
-}
-
-/// Whether a name is this one; it is not copied to find out.
-struct Is<'a>(&'a str);
-
-impl<'de> DeserializeSeed<'de> for Is<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
-        name.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Is<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == self.0)
-    }
 }
 
 /// A member of an object, as text. Two under one name are a mistake: one would be checked and the

@@ -7,11 +7,14 @@ use std::{
 
 use tokio::time::Instant;
 
+/// A map of this capacity is left as it is.
+const SMALL: usize = 64;
+
 /// Values by key. An expired one is never returned, and is found again without a search: `ends`
 /// holds exactly the keys that have an end, soonest first.
 #[derive(Debug)]
 pub(super) struct Expiring<T> {
-    held: HashMap<Arc<str>, Held<T>>,
+    held: HashMap<Arc<str>, Held<T>, foldhash::fast::RandomState>,
     ends: BTreeSet<(Instant, Arc<str>)>,
 }
 
@@ -23,7 +26,7 @@ struct Held<T> {
 
 impl<T> Default for Expiring<T> {
     fn default() -> Self {
-        Self { held: HashMap::new(), ends: BTreeSet::new() }
+        Self { held: HashMap::default(), ends: BTreeSet::new() }
     }
 }
 
@@ -90,14 +93,14 @@ impl<T> Expiring<T> {
     // on average.
     fn give_back(&mut self) {
         let length = self.held.len();
-        if length == 0 || (64 < self.held.capacity() && length < self.held.capacity() / 8) {
+        if SMALL < self.held.capacity() && length < self.held.capacity() / 8 {
             self.held.shrink_to(length * 2);
         }
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.ends.is_empty() && self.held.capacity() == 0
+        self.held.is_empty() && self.ends.is_empty() && self.held.capacity() <= SMALL
     }
 }
 

@@ -1,7 +1,7 @@
 //! A store in this process, gone when the process ends.
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::RandomState},
+    collections::{HashMap, VecDeque},
     fmt,
     hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use futures_util::{
     future::BoxFuture,
     stream::{self, BoxStream},
@@ -36,7 +37,7 @@ impl Memory {
     #[must_use]
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Arc::default()).collect();
-        Self { hasher: RandomState::new(), shards }
+        Self { hasher: RandomState::default(), shards }
     }
 
     fn shard(&self, key: &str) -> &Arc<Shard> {
@@ -120,7 +121,7 @@ impl Shard {
 struct Held {
     values: Expiring<Entry>,
     logs: Expiring<Log>,
-    watched: HashMap<String, Watched>,
+    watched: HashMap<String, Watched, RandomState>,
     /// The version last given. One counter for all keys, so that a key that was removed and
     /// written again does not pass for the value it was before.
     version: u64,

@@ -39,7 +39,7 @@ impl Conversation {
         let outbox = self.outbox.clone();
         self.tracker.spawn(self.mcp.closing().run_until_cancelled_owned(async move {
             while let Some((_, frame)) = events.next().await {
-                if !outbox.send(frame.to_text()).await {
+                if !outbox.send(frame.into_text()).await {
                     return;
                 }
             }
@@ -55,7 +55,7 @@ impl Conversation {
     pub(crate) fn receive(&self, bytes: Bytes) {
         let text = match Message::text(bytes) {
             Ok(text) => text,
-            Err(malformed) => return self.say(&malformed.into()),
+            Err(malformed) => return self.say(malformed.into()),
         };
         let mut params = Params::default();
         match Message::read(&text, &mut params) {
@@ -75,7 +75,7 @@ impl Conversation {
                 self.refuse(RpcError::invalid_request(why));
             }
             Ok(Message::Batch(frames)) => self.batch(frames),
-            Err(malformed) => self.say(&malformed.into()),
+            Err(malformed) => self.say(malformed.into()),
         }
     }
 
@@ -83,7 +83,7 @@ impl Conversation {
         if self.tracker.len() > CALLS {
             let why = format!("more than {CALLS} calls are under way: wait for some to end");
             let error = RpcError::internal(why);
-            return self.say(&Malformed { id: Some(request.id.clone()), error }.into());
+            return self.say(Malformed { id: Some(request.id.clone()), error }.into());
         }
         let frames = self.mcp.call(request, params, self.extensions.clone(), None);
         self.drive(frames);
@@ -91,28 +91,28 @@ impl Conversation {
 
     /// Answers what could not be read.
     pub(crate) fn refuse(&self, error: RpcError) {
-        self.say(&Malformed::from(error).into());
+        self.say(Malformed::from(error).into());
     }
 
     /// Whoever reads the messages sees to it that there is room.
-    fn say(&self, frame: &Frame) {
-        self.outbox.push(frame.to_text());
+    fn say(&self, frame: Frame) {
+        self.outbox.push(frame.into_text());
     }
 
     /// Says what a message is answered with. Most calls are answered at once, and need no task.
     fn drive(&self, mut frames: Frames) {
         while let Poll::Ready(next) = frames.at_once() {
             let Some(frame) = next else { return };
-            self.say(&frame);
-            // Nothing comes after the response.
-            if let Frame::Response(_) = frame {
+            let is_last = matches!(frame, Frame::Response(_));
+            self.say(frame);
+            if is_last {
                 return;
             }
         }
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
             while let Some(frame) = frames.next().await {
-                if !outbox.send(frame.to_text()).await {
+                if !outbox.send(frame.into_text()).await {
                     return;
                 }
             }
@@ -128,7 +128,7 @@ impl Conversation {
             while let Some(frame) = all.next().await {
                 match frame {
                     Frame::Response(_) => responses.push(frame),
-                    other => drop(outbox.send(other.to_text()).await),
+                    other => drop(outbox.send(other.into_text()).await),
                 }
             }
             if !responses.is_empty() {

@@ -14,10 +14,7 @@ use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -52,8 +49,6 @@ pub(crate) struct Session {
     id: Option<Arc<str>>,
     // Std mutexes: never held across an await.
     memory: Mutex<Memory>,
-    /// The store's version of the record that was read last.
-    seen: AtomicU64,
     running: Mutex<Requests>,
     pending: Pending,
 }
@@ -66,6 +61,8 @@ struct Memory {
     principal: Principal,
     handshake: Option<Arc<Handshake>>,
     level: Option<Level>,
+    /// The record that was read or written last.
+    record: Bytes,
     // A box: most sessions have none of these.
     wishes: Option<Box<Wishes>>,
 }
@@ -224,12 +221,13 @@ impl Session {
 
     /// Takes over what another process has written.
     pub(crate) fn refresh(&self, runtime: &Runtime, entry: &store::Entry) {
-        if self.seen.swap(entry.version, Ordering::Relaxed) == entry.version {
+        let mut memory = lock(&self.memory);
+        if memory.record == entry.value {
             return;
         }
+        memory.record = entry.value.clone();
         let Some(record) = Record::read(entry) else { return };
         let handshakes = runtime.shelf::<Handshakes>();
-        let mut memory = lock(&self.memory);
         memory.principal = match record.principal.is_empty() {
             true => Principal::ANONYMOUS,
             false => Principal::new(record.principal),
@@ -246,6 +244,7 @@ impl Session {
     pub(crate) async fn save(&self, runtime: &Runtime) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let record = Record::of(&lock(&self.memory)).to_bytes();
+        lock(&self.memory).record = record.clone();
         runtime.store.put(&key(id), record, If::Always, Some(UNUSED)).await.map(drop)
     }
 

@@ -1,7 +1,5 @@
 //! How large schemas and values are, and how large a schema may be.
 
-use std::io;
-
 use serde_json::Value;
 
 use super::SchemaError;
@@ -17,13 +15,15 @@ pub(super) fn check(schema: &Value) -> Result<(), SchemaError> {
     if measure(schema, DEEPEST).is_none() {
         return Err(SchemaError::TooLarge("more than 64 levels"));
     }
-    if count(schema, &|_| 1) > MOST_NODES {
+    let mut all = Totals::default();
+    all.add(schema);
+    if all.nodes > MOST_NODES {
         return Err(SchemaError::TooLarge("more than 10000 nodes"));
     }
-    if count(schema, &patterns) > MOST_PATTERNS {
+    if all.patterns > MOST_PATTERNS {
         return Err(SchemaError::TooLarge("more than 256 patterns"));
     }
-    if serde_json::to_writer(Room(LARGEST), schema).is_err() {
+    if all.text > LARGEST {
         return Err(SchemaError::TooLarge("more than 256 KiB"));
     }
     Ok(())
@@ -58,31 +58,33 @@ pub(super) fn measure(value: &Value, levels: usize) -> Option<Extent> {
     Some(extent)
 }
 
-fn count(value: &Value, of: &impl Fn(&Value) -> usize) -> usize {
-    let below: usize = match value {
-        Value::Array(items) => items.iter().map(|item| count(item, of)).sum(),
-        Value::Object(members) => members.values().map(|member| count(member, of)).sum(),
-        _ => 0,
-    };
-    of(value) + below
+/// What a schema is made of.
+#[derive(Default)]
+struct Totals {
+    nodes: usize,
+    patterns: usize,
+    /// Bytes of its names and texts.
+    text: usize,
 }
 
-fn patterns(value: &Value) -> usize {
-    let own = usize::from(value.get("pattern").is_some_and(Value::is_string));
-    let named = value.get("patternProperties").and_then(Value::as_object);
-    own + named.map_or(0, serde_json::Map::len)
-}
-
-/// A writer with room for so many bytes, which keeps none of them.
-struct Room(usize);
-
-impl io::Write for Room {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+impl Totals {
+    fn add(&mut self, value: &Value) {
+        self.nodes += 1;
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    self.text += name.len();
+                    self.patterns += match (name.as_str(), member) {
+                        ("pattern", Value::String(_)) => 1,
+                        ("patternProperties", Value::Object(all)) => all.len(),
+                        _ => 0,
+                    };
+                    self.add(member);
+                }
+            }
+            Value::String(text) => self.text += text.len(),
+            _ => (),
+        }
     }
 }

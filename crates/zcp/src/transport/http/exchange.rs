@@ -22,6 +22,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::{
     future::{Future, poll_fn},
+    mem::take,
     pin::pin,
     sync::Arc,
     task::Poll,
@@ -71,7 +72,7 @@ async fn post(
     request: Request<impl Body>,
     watch: Option<&Watch>,
 ) -> Result<Response, Response> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let body = read(body, &http.limits, watch).await?;
     check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
@@ -80,9 +81,9 @@ async fn post(
     let message = Message::read(&text, &mut params).map_err(refused)?;
     let route = route(&message, &params, &parts.headers, &http.runtime);
     match route.map_err(|error| status::refused(id_of(&message), error))? {
-        Route::Stateless => stateless(http, &message, &params, parts).await,
-        Route::Open => open(http, message, parts).await,
-        Route::Session => in_session(http, &message, &params, parts).await,
+        Route::Stateless => stateless(http, &message, &params, &mut parts).await,
+        Route::Open => open(http, message, &mut parts).await,
+        Route::Session => in_session(http, &message, &params, &mut parts).await,
     }
 }
 
@@ -98,14 +99,14 @@ async fn stateless(
     http: &Shared,
     message: &Message,
     params: &Params<'_>,
-    parts: Parts,
+    parts: &mut Parts,
 ) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
     };
     let mut frames = http
         .stateless
-        .post(request, params, &parts.headers, parts.extensions)
+        .post(request, params, &parts.headers, take(&mut parts.extensions))
         .map_err(|error| status::refused(Some(request.id.clone()), error))?;
     // Most calls are answered at once, and need no timer.
     let first = match frames.at_once() {
@@ -124,12 +125,17 @@ async fn stateless(
 }
 
 /// A handshake opens a session, whose name is in the answer's headers.
-async fn open(http: &Arc<Shared>, message: Message, parts: Parts) -> Result<Response, Response> {
+async fn open(
+    http: &Arc<Shared>,
+    message: Message,
+    parts: &mut Parts,
+) -> Result<Response, Response> {
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
     let live = http.sessions.open(&Principal::of(&parts.extensions));
-    let Frames::One(Frame::Response(answer)) = live.mcp.send(frame, parts.extensions) else {
+    let Frames::One(Frame::Response(answer)) = live.mcp.send(frame, take(&mut parts.extensions))
+    else {
         return Ok(status::accepted());
     };
     if let Err(error) = &answer.result {
@@ -148,15 +154,15 @@ async fn in_session(
     http: &Arc<Shared>,
     message: &Message,
     params: &Params<'_>,
-    parts: Parts,
+    parts: &mut Parts,
 ) -> Result<Response, Response> {
-    let live = find(http, id_of(message), &parts).await?;
+    let live = find(http, id_of(message), parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
     let mut frames = match message {
         Message::One(Frame::Request(request)) => {
-            live.mcp.call(request, params, shared(parts.extensions), release.clone())
+            live.mcp.call(request, params, shared(take(&mut parts.extensions)), release.clone())
         }
-        Message::One(frame) => live.mcp.send(frame.clone(), parts.extensions),
+        Message::One(frame) => live.mcp.send(frame.clone(), take(&mut parts.extensions)),
         Message::Batch(frames) if frames.len() > converse::BATCH => {
             let why = format!("a batch may have {} messages at most", converse::BATCH);
             return Err(refusal(StatusCode::BAD_REQUEST, &why));
@@ -177,7 +183,9 @@ async fn in_session(
         Poll::Ready(Some(first)) => Some(first),
         Poll::Pending => None,
     };
-    Ok(Resumable::new(http, live, first, frames, release).respond(http.limits.keep_alive).await)
+    let rest = Resumable::new(http, live, first, frames, release);
+    // In a box of its own: every connection has room for what answers its requests.
+    Ok(Box::pin(rest.respond(http.limits.keep_alive)).await)
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
@@ -353,7 +361,7 @@ async fn collect(body: Limited<impl Body>) -> Result<Bytes, BoxError> {
         }
         if all.is_empty() {
             all.reserve(expected.max(first.len() + chunk.len()));
-            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&take(&mut first));
         }
         all.extend_from_slice(&chunk);
     }

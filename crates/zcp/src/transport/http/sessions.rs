@@ -45,7 +45,7 @@ pub(crate) struct Sessions {
 }
 
 struct Table {
-    by_id: HashMap<Arc<str>, Arc<Live>>,
+    by_id: HashMap<Arc<str>, Arc<Live>, foldhash::fast::RandomState>,
     swept: Instant,
 }
 
@@ -68,7 +68,7 @@ struct Used {
 
 impl Sessions {
     pub(crate) fn new(runtime: Runtime, closing: CancellationToken) -> Self {
-        let table = Table { by_id: HashMap::new(), swept: Instant::now() };
+        let table = Table { by_id: HashMap::default(), swept: Instant::now() };
         let name = crate::token()[..12].into();
         let first_stream = u64::from(u32::from_le_bytes(random())) << 24 | 1;
         Self { runtime, closing, name, first_stream, live: Mutex::new(table) }

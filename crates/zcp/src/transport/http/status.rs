@@ -51,7 +51,7 @@ pub(super) fn answered(answer: Answer) -> Response {
         let chunks = [before.into(), result, Bytes::from_static(after.as_bytes())];
         return with_type(status, JSON, Body::new(Chunks { chunks, next: 0 }));
     }
-    json(status, Frame::Response(answer).to_text())
+    json(status, Frame::Response(answer).into_text())
 }
 
 /// Bytes of a result from which on it is not copied into its frame.
@@ -87,7 +87,7 @@ impl HttpBody for Chunks {
 }
 
 pub(super) fn error(status: StatusCode, id: Option<Id>, error: RpcError) -> Response {
-    json(status, Frame::Response(Answer { id, result: Err(error) }).to_text())
+    json(status, Frame::Response(Answer { id, result: Err(error) }).into_text())
 }
 
 pub(super) fn json(status: StatusCode, text: ByteString) -> Response {
