@@ -47,7 +47,7 @@ const PING: Duration = Duration::from_secs(20);
 
 /// Bytes read at once. The buffer is cleared before every read: at its usual 128 KiB that took longer
 /// than a call.
-const READ_BUFFER: usize = 8 * 1024;
+const READ_BUFFER: usize = 4 * 1024;
 
 /// How a client comes back: by the session's name, and the number of messages it has received.
 #[derive(Debug, Deserialize)]
