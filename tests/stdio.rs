@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 use std::{
-    path::{Path, PathBuf},
     process::Stdio,
-    sync::OnceLock,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -14,36 +12,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp::{Pipe, Server, Transport};
-use zcp_tests::{NEWEST, call, initialize, modern, modern_as, notification, request, text};
+use zcp_tests::{
+    NEWEST, call, examples::examples, initialize, modern, modern_as, notification, request, text,
+};
 
 /// Longer than a server may take to answer anything here.
 const SOON: Duration = Duration::from_secs(15);
-
-/// Where the examples are, built once.
-fn examples() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = std::env::current_exe().expect("this test has a path");
-        let profile = test.parent().and_then(Path::parent).expect("target/*/deps");
-        let mut build = std::process::Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "-q",
-            // The same features as the tests, so that nothing is built a second time.
-            "--workspace",
-            "--example",
-            "everything",
-            "--example",
-            "printing",
-        ]);
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-        assert!(built.expect("cargo runs").success());
-        profile.join("examples")
-    })
-}
 
 /// A server in a process of its own.
 struct Process {

@@ -31,10 +31,20 @@ impl HttpServer {
         Self::with(server.build().expect("the server has no mistakes"), |http| http).await
     }
 
+    /// Starts a server where another was.
+    pub async fn at(server: Server, address: SocketAddr) -> Self {
+        let runtime = server.build().expect("the server has no mistakes");
+        Self::on(address, runtime, |http| http).await
+    }
+
     /// Starts a runtime behind an [`Http`] that was changed.
-    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub async fn with(runtime: Runtime, change: impl FnOnce(Http) -> Http) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        Self::on(SocketAddr::from(([127, 0, 0, 1], 0)), runtime, change).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
+    async fn on(address: SocketAddr, runtime: Runtime, change: impl FnOnce(Http) -> Http) -> Self {
+        let listener = TcpListener::bind(address).await.expect("the port is free");
         let address = listener.local_addr().expect("it is bound");
         let http = change(Http::on(listener).expect("it is bound"));
         let stop = CancellationToken::new();

@@ -2,6 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests read best with `json!(..)` in place")]
 
 pub mod away;
+pub mod examples;
 #[path = "../../crates/zcp/examples/everything/server/mod.rs"]
 mod fixture;
 #[cfg(doctest)]

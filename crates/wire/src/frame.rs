@@ -51,32 +51,57 @@ pub struct Response {
     pub result: Result<ResultText, RpcError>,
 }
 
-/// JSON text of a result, or of the whole frame if that was written together with it.
+/// JSON text of a result, and of more of its frame if that was written together with it.
 #[derive(Debug, Clone, Default)]
 pub struct ResultText {
     text: ByteString,
-    /// Where the result is, in a frame.
-    in_frame: Option<Range<usize>>,
+    extent: Extent,
+}
+
+/// What a text holds beside the result.
+#[derive(Debug, Clone, Default)]
+enum Extent {
+    /// Nothing.
+    #[default]
+    Alone,
+    /// The brace that closes the frame.
+    Closed,
+    /// The frame around it; the result is there.
+    Framed(Range<usize>),
 }
 
 impl ResultText {
-    /// Whether the frame is still to be written around it.
-    pub fn is_alone(&self) -> bool {
-        self.in_frame.is_none()
+    /// A result to be sent again and again, with the brace that closes its frames: a long one
+    /// then leaves with one system call.
+    pub fn closed(mut result: String) -> Self {
+        result.push('}');
+        Self { text: result.into(), extent: Extent::Closed }
+    }
+
+    fn at(&self) -> Range<usize> {
+        match &self.extent {
+            Extent::Alone => 0..self.text.len(),
+            Extent::Closed => 0..self.text.len() - 1,
+            Extent::Framed(at) => at.clone(),
+        }
     }
 
     /// The text alone.
     pub fn into_text(self) -> ByteString {
-        match self.in_frame {
-            None => self.text,
-            Some(at) => self.text.slice_ref(&self.text[at]),
+        match self.extent {
+            Extent::Alone => self.text,
+            _ => self.text.slice_ref(&self),
         }
+    }
+
+    fn is_framed(&self) -> bool {
+        matches!(self.extent, Extent::Framed(_))
     }
 }
 
 impl From<ByteString> for ResultText {
     fn from(text: ByteString) -> Self {
-        Self { text, in_frame: None }
+        Self { text, extent: Extent::Alone }
     }
 }
 
@@ -84,10 +109,7 @@ impl std::ops::Deref for ResultText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        match &self.in_frame {
-            None => &self.text,
-            Some(at) => &self.text[at.clone()],
-        }
+        &self.text[self.at()]
     }
 }
 
@@ -106,21 +128,29 @@ impl Response {
         member(&mut out, "result", "");
         let begin = out.len();
         result(&mut out);
-        let in_frame = Some(begin..out.len());
+        let extent = Extent::Framed(begin..out.len());
         out.push('}');
-        Self { id: Some(id), result: Ok(ResultText { text: out.into(), in_frame }) }
+        Self { id: Some(id), result: Ok(ResultText { text: out.into(), extent }) }
     }
 
-    /// The text before and after its result: a wire may send a long result as it is held, between
-    /// the two, instead of copying it.
-    pub fn around(&self) -> (String, &'static str) {
+    /// The frame in parts, if its result is as long as this and in no frame yet: a wire may send
+    /// a long result as it is held, instead of copying it.
+    pub fn in_parts(&self, long: usize) -> Option<Vec<Bytes>> {
+        let result = self.result.as_ref().ok()?;
+        if result.is_framed() || result.len() < long {
+            return None;
+        }
         let mut before = String::with_capacity(80);
         before.push_str(OPENING);
         if let Some(id) = &self.id {
             member(&mut before, "id", id.as_json());
         }
         member(&mut before, "result", "");
-        (before, "}")
+        let mut parts = vec![before.into(), result.text.clone().into_bytes()];
+        if let Extent::Alone = result.extent {
+            parts.push(Bytes::from_static(b"}"));
+        }
+        Some(parts)
     }
 }
 
@@ -357,7 +387,7 @@ impl Frame {
     /// The frame as JSON text, not copied if it was written before.
     pub fn into_text(self) -> ByteString {
         match self {
-            Self::Response(Response { result: Ok(result), .. }) if !result.is_alone() => {
+            Self::Response(Response { result: Ok(result), .. }) if result.is_framed() => {
                 result.text
             }
             _ => self.to_text(),
@@ -367,7 +397,7 @@ impl Frame {
     /// The frame as JSON text.
     pub fn to_text(&self) -> ByteString {
         if let Self::Response(Response { result: Ok(result), .. }) = self
-            && !result.is_alone()
+            && result.is_framed()
         {
             return result.text.clone();
         }

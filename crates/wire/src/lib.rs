@@ -11,6 +11,7 @@ pub mod json;
 pub mod line;
 pub mod mcp;
 pub mod meta;
+pub mod mirror;
 pub mod params;
 pub mod peer;
 pub mod pending;

@@ -11,7 +11,6 @@ pub mod extract;
 pub mod handler;
 pub mod input;
 pub mod metrics;
-mod mirror;
 pub mod output;
 pub mod prompt;
 pub mod rate;

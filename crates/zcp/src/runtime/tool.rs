@@ -1,10 +1,10 @@
 //! A tool: a handler, and what a model is told about it.
 
 use super::{
+    ask::is_secret,
     error::{CallError, Result},
     handler::Handler,
     input::Input,
-    mirror::{self, Mirrored},
     output::{IntoOutput, Output},
     signature::{Signature, is_plain},
     validate::Lazy,
@@ -12,10 +12,13 @@ use super::{
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc};
-use zcp_wire::mcp::{
-    Extra,
-    lifecycle::Icon,
-    tools::{Execution, Tool as Listed, ToolAnnotations},
+use zcp_wire::{
+    mcp::{
+        Extra,
+        lifecycle::Icon,
+        tools::{Execution, Tool as Listed, ToolAnnotations},
+    },
+    mirror::{self, Mirrored},
 };
 
 type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
@@ -195,6 +198,9 @@ impl Tool {
             mistakes.push(error);
             vec![]
         });
+        for name in mirrored.iter().flat_map(|one| &one.path).filter(|name| is_secret(name)) {
+            tracing::warn!("`{name}` is mirrored in a header, where proxies log it");
+        }
         if !mistakes.is_empty() {
             let named = |mistake| format!("tool `{}`: {mistake}", info.name);
             return Err(mistakes.into_iter().map(named).collect());

@@ -5,13 +5,12 @@ use crate::runtime::{
     call::{ListKind, Listing},
     catalog::Catalog,
 };
-use bytestring::ByteString;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 use zcp_wire::{
-    Revision, RpcError,
+    ResultText, Revision, RpcError,
     mcp::{Body, Page, Reply},
     revision::downgrade,
 };
@@ -25,7 +24,7 @@ pub(super) struct Lists {
 #[derive(Debug, Default)]
 struct Encoded {
     catalog: Option<Arc<Catalog>>,
-    pages: HashMap<(ListKind, Revision, Option<String>), ByteString>,
+    pages: HashMap<(ListKind, Revision, Option<String>), ResultText>,
 }
 
 /// Pages kept at most: more than any client asks for between two changes.
@@ -38,7 +37,7 @@ impl Lists {
         runtime: &Runtime,
         revision: Revision,
         listing: &Listing,
-    ) -> ByteString {
+    ) -> ResultText {
         let key = (listing.kind, revision, listing.after.clone());
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
@@ -50,7 +49,7 @@ impl Lists {
     }
 }
 
-fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteString {
+fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ResultText {
     let catalog = &listing.catalog;
     let after = listing.after.as_deref();
     let body = match listing.kind {
@@ -73,7 +72,9 @@ fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ByteStrin
     reply.cache = Some(runtime.settings.list_cache);
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
-    reply.to_text()
+    let mut text = String::with_capacity(reply.length());
+    reply.write(&mut text);
+    ResultText::closed(text)
 }
 
 /// The first items, and a cursor if there are more.

@@ -34,7 +34,7 @@ pub(super) fn response(
     let runtime = report.runtime();
     if let Outcome::Page(listing) = outcome {
         let page = lists.page(runtime, revision, &listing);
-        return Response { id: Some(id), result: Ok(page.into()) };
+        return Response { id: Some(id), result: Ok(page) };
     }
     match reply(runtime, revision, report, outcome) {
         Ok(reply) => Response::write(id, reply.length(), |out| reply.write(out)),

@@ -42,14 +42,8 @@ pub(super) fn answered(answer: Answer) -> Response {
             _ => StatusCode::OK,
         },
     };
-    if let Ok(result) = &answer.result
-        && result.is_alone()
-        && result.len() >= LONG
-    {
-        let (before, after) = answer.around();
-        let result = result.clone().into_text().into_bytes();
-        let chunks = [before.into(), result, Bytes::from_static(after.as_bytes())];
-        return with_type(status, JSON, Body::new(Chunks { chunks, next: 0 }));
+    if let Some(parts) = answer.in_parts(LONG) {
+        return with_type(status, JSON, Body::new(Parts(parts.into_iter())));
     }
     json(status, Frame::Response(answer).into_text())
 }
@@ -59,12 +53,9 @@ const LONG: usize = 4 * 1024;
 const JSON: &str = "application/json";
 
 /// A body that is there as a whole, in parts.
-struct Chunks {
-    chunks: [Bytes; 3],
-    next: usize,
-}
+struct Parts(std::vec::IntoIter<Bytes>);
 
-impl HttpBody for Chunks {
+impl HttpBody for Parts {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -72,17 +63,15 @@ impl HttpBody for Chunks {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
-        let next = self.next;
-        self.next += 1;
-        Poll::Ready(self.chunks.get_mut(next).map(|it| Ok(BodyFrame::data(std::mem::take(it)))))
+        Poll::Ready(self.0.next().map(|part| Ok(BodyFrame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.next >= self.chunks.len()
+        self.0.as_slice().is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.chunks.iter().map(|chunk| chunk.len() as u64).sum())
+        SizeHint::with_exact(self.0.as_slice().iter().map(|part| part.len() as u64).sum())
     }
 }
 

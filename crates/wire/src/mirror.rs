@@ -1,33 +1,43 @@
 //! Arguments a client repeats as headers, marked by `x-mcp-header` in a tool's schema.
 
-use super::ask::is_secret;
+use crate::header::{encode, is_token};
 use serde_json::Value;
-use zcp_wire::header::is_token;
+use std::borrow::Cow;
 
 const KEYWORD: &str = "x-mcp-header";
 
 /// One argument that is repeated as a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mirrored {
+pub struct Mirrored {
     /// What follows `Mcp-Param-`.
-    pub(crate) header: String,
+    pub header: String,
     /// Members from the arguments' root down to the value.
-    pub(crate) path: Vec<String>,
+    pub path: Vec<String>,
     /// Numbers are compared as numbers.
-    pub(crate) integer: bool,
+    pub integer: bool,
+}
+
+impl Mirrored {
+    /// The header's text for these arguments; none when the argument is not there.
+    pub fn text(&self, args: &Value) -> Option<String> {
+        let value = self.path.iter().try_fold(args, |value, name| value.get(name))?;
+        let text = match value {
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            Value::Bool(_) | Value::Number(_) => Cow::Owned(value.to_string()),
+            _ => return None,
+        };
+        Some(encode(&text).into_owned())
+    }
 }
 
 /// Finds every mirrored argument, or says what is wrong with one.
-pub(crate) fn find(schema: &Value) -> Result<Vec<Mirrored>, String> {
+pub fn find(schema: &Value) -> Result<Vec<Mirrored>, String> {
     let mut found = vec![];
     walk(schema, &mut vec![], &mut found)?;
     for (index, one) in found.iter().enumerate() {
         let twin = |other: &Mirrored| other.header.eq_ignore_ascii_case(&one.header);
         if found[..index].iter().any(twin) {
             return Err(format!("`{KEYWORD}` `{}` is used twice", one.header));
-        }
-        if let Some(name) = one.path.iter().find(|name| is_secret(name)) {
-            tracing::warn!("`{name}` is mirrored in a header, where proxies log it");
         }
     }
     Ok(found)

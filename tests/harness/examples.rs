@@ -1,0 +1,32 @@
+//! The example programs, built.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// Where the examples are, built once.
+pub fn examples() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let test = std::env::current_exe().expect("this test has a path");
+        let profile = test.parent().and_then(Path::parent).expect("target/*/deps");
+        let mut build = std::process::Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "-q",
+            // The same features as the tests, so that nothing is built a second time.
+            "--workspace",
+            "--example",
+            "everything",
+            "--example",
+            "printing",
+        ]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(built.expect("cargo runs").success());
+        profile.join("examples")
+    })
+}
