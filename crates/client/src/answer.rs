@@ -1,0 +1,137 @@
+//! What a server asks of this side: the user, the model, the folders.
+
+use crate::form;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::{fmt, future::Future, sync::Arc};
+use zcp_wire::{
+    RpcError,
+    mcp::{
+        capabilities::ClientCapabilities,
+        elicitation::{Action, Elicit, ElicitResult, Mode},
+        roots::{ListRootsResult, Root},
+        sampling::{CreateMessage, CreateMessageResult},
+    },
+};
+
+/// What a handler says: an answer, or why there is none.
+pub type Answer<T> = Result<T, RpcError>;
+
+type Handler<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, Answer<A>> + Send + Sync>;
+
+/// One handler for each kind of question. A kind without one is not declared, and refused.
+#[derive(Clone, Default)]
+pub(crate) struct Answers {
+    elicit: Option<Handler<Elicit, ElicitResult>>,
+    visits: bool,
+    sample: Option<Handler<CreateMessage, CreateMessageResult>>,
+    roots: Option<Handler<(), Vec<Root>>>,
+}
+
+fn handler<Q, A, F>(handle: impl Fn(Q) -> F + Send + Sync + 'static) -> Handler<Q, A>
+where
+    F: Future<Output = Answer<A>> + Send + 'static,
+{
+    Arc::new(move |question| Box::pin(handle(question)))
+}
+
+impl Answers {
+    pub(crate) fn elicit<F>(&mut self, handle: impl Fn(Elicit) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Answer<ElicitResult>> + Send + 'static,
+    {
+        self.elicit = Some(handler(handle));
+    }
+
+    pub(crate) fn visits(&mut self) {
+        self.visits = true;
+    }
+
+    pub(crate) fn sample<F>(&mut self, handle: impl Fn(CreateMessage) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Answer<CreateMessageResult>> + Send + 'static,
+    {
+        self.sample = Some(handler(handle));
+    }
+
+    pub(crate) fn roots(&mut self, roots: Vec<Root>) {
+        self.roots = Some(handler(move |()| std::future::ready(Ok(roots.clone()))));
+    }
+
+    /// What the server is told it may ask.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        let mut all = Map::new();
+        if self.elicit.is_some() {
+            let modes = match self.visits {
+                true => json!({ "form": {}, "url": {} }),
+                false => json!({ "form": {} }),
+            };
+            all.insert("elicitation".into(), modes);
+        }
+        if self.sample.is_some() {
+            all.insert("sampling".into(), json!({}));
+        }
+        if self.roots.is_some() {
+            all.insert("roots".into(), json!({}));
+        }
+        ClientCapabilities(all)
+    }
+
+    /// Answers a question, by its method.
+    pub(crate) async fn answer(&self, method: &str, params: &Value) -> Answer<Value> {
+        match (method, &self.elicit, &self.sample, &self.roots) {
+            ("ping", ..) => Ok(json!({})),
+            ("elicitation/create", Some(elicit), ..) => {
+                written(&self.elicitation(elicit, read(params)?).await?)
+            }
+            ("sampling/createMessage", _, Some(sample), _) => {
+                written(&sample(read(params)?).await?)
+            }
+            ("roots/list", _, _, Some(roots)) => {
+                written(&ListRootsResult { roots: roots(()).await? })
+            }
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    /// Asks the user, and sees to it that what they say fits what was asked.
+    async fn elicitation(
+        &self,
+        elicit: &Handler<Elicit, ElicitResult>,
+        question: Elicit,
+    ) -> Answer<ElicitResult> {
+        let form = match question.mode.unwrap_or(Mode::Form) {
+            Mode::Url if !self.visits => {
+                return Err(RpcError::invalid_params("this client declared no `url` mode"));
+            }
+            Mode::Url => None,
+            Mode::Form => question.requested_schema.clone(),
+        };
+        let mut result = elicit(question).await?;
+        if result.action != Action::Accept {
+            return Ok(ElicitResult { action: result.action, content: None });
+        }
+        if let Some(schema) = form {
+            let content = form::completed(&schema, result.content.take().unwrap_or_default());
+            form::check(&schema, &content)
+                .map_err(|why| RpcError::internal(format!("the answer fits no form: {why}")))?;
+            result.content = Some(content);
+        }
+        Ok(result)
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(params: &Value) -> Answer<T> {
+    T::deserialize(params).map_err(RpcError::invalid_params)
+}
+
+fn written<T: Serialize>(answer: &T) -> Answer<Value> {
+    serde_json::to_value(answer).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").field("capabilities", &self.capabilities()).finish()
+    }
+}

@@ -1,0 +1,107 @@
+//! Why something did not work, for whoever can do something about it.
+
+use std::{fmt, time::Duration};
+use zcp_wire::{RpcError, mcp::tools::CallToolResult};
+
+/// Why something did not work.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused, and says why.
+    Refused(RpcError),
+    /// The tool ran and failed; what it says is for the model.
+    Tool(Box<CallToolResult>),
+    /// The server could not be reached, or went away.
+    Lost(Failure),
+    /// It took too long.
+    Late(Duration),
+    /// The server said something the protocol does not allow.
+    Invalid(String),
+    /// The server wants something this client was not made for.
+    Unable(String),
+}
+
+/// What a result comes to.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a request got no message for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The other side is not there, or no longer; what is known of it.
+    Gone(String),
+    /// It answered with a status, and not with a message.
+    Status {
+        /// Of HTTP.
+        status: u16,
+        /// What came with it, cut to a length for people.
+        text: String,
+    },
+}
+
+impl Failure {
+    /// The status, if that was the answer.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(*status),
+            Self::Gone(_) => None,
+        }
+    }
+}
+
+impl Error {
+    /// The code the server refused with.
+    pub fn code(&self) -> Option<i64> {
+        match self {
+            Self::Refused(error) => Some(error.code),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn invalid(why: impl fmt::Display) -> Self {
+        Self::Invalid(why.to_string())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "the server refused: {error}"),
+            Self::Tool(result) => write!(f, "the tool failed: {}", text_of(result)),
+            Self::Lost(failure) => failure.fmt(f),
+            Self::Late(time) => write!(f, "no answer within {time:?}"),
+            Self::Invalid(why) => write!(f, "the server does not keep to the protocol: {why}"),
+            Self::Unable(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone(why) => f.write_str(why),
+            Self::Status { status, text } if text.is_empty() => {
+                write!(f, "the server answered with status {status}")
+            }
+            Self::Status { status, text } => {
+                write!(f, "the server answered with status {status}: {text}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Lost(failure)
+    }
+}
+
+/// The words of a result.
+pub(crate) fn text_of(result: &CallToolResult) -> String {
+    let words = result.content.iter().filter_map(|content| content.as_text());
+    words.collect::<Vec<_>>().join("\n")
+}

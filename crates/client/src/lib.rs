@@ -1,0 +1,37 @@
+//! An MCP client for servers of every revision.
+//!
+//! ```no_run
+//! use serde_json::json;
+//! use zcp_client::{Client, Process};
+//!
+//! # async fn example() -> Result<(), zcp_client::Error> {
+//! let client = Client::connect(Process::new("uvx").arg("mcp-server-time")).await?;
+//! for tool in client.list_tools().await? {
+//!     println!("{}", tool.name);
+//! }
+//! let time = client.tool("get_current_time").args(json!({ "timezone": "UTC" })).send().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Which revision the server speaks, and how, is found out by [`Client::connect`]. What a server
+//! asks of its client is answered by handlers given to [`Client::builder`].
+
+mod answer;
+mod call;
+mod client;
+mod connect;
+mod error;
+mod form;
+mod listen;
+mod pages;
+pub mod transport;
+
+pub use answer::Answer;
+pub use call::{Call, Progress};
+pub use client::Client;
+pub use connect::{Builder, Server};
+pub use error::{Error, Failure, Result};
+pub use listen::{Change, Changes};
+pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
+pub use zcp_wire as wire;

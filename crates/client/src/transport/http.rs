@@ -1,0 +1,494 @@
+//! Streamable HTTP: a POST a message; answers as JSON or as an event stream that can be resumed.
+
+use super::{End, Endpoint, Fate, Headers, Opened, Opening, sse2024::Sse2024, switchboard};
+use crate::error::{Error, Failure, Result};
+use ::http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
+};
+use bytes::Bytes;
+use futures_util::{
+    Stream, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use reqwest::{Client, RequestBuilder, Response, Url, redirect};
+use std::{
+    collections::VecDeque,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio_util::task::TaskTracker;
+use zcp_wire::{
+    Frame, Frames, Id, Message, Peer,
+    header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    sse,
+};
+
+/// Bytes an answer may have.
+const LARGEST: usize = 64 * 1024 * 1024;
+/// Bytes of an error's body that people are shown.
+const SHOWN: usize = 400;
+/// How long to wait before a broken stream is resumed, if the server does not say.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest a server may ask a client to wait.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How often in a row a stream is resumed that says nothing new.
+const RESUMES: usize = 5;
+/// Redirects that are followed, to the same server only.
+const REDIRECTS: usize = 3;
+/// How long a connection may take, and a farewell.
+const CONNECT: Duration = Duration::from_secs(20);
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A server at a URL, or behind a Unix socket.
+///
+/// ```
+/// # fn main() -> Result<(), zcp_client::Error> {
+/// use zcp_client::Http;
+///
+/// let server = Http::new("https://example.com/mcp")?.bearer("secret");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Http {
+    url: Url,
+    headers: HeaderMap,
+    socket: Option<PathBuf>,
+}
+
+impl Http {
+    /// The server at a URL.
+    pub fn new(url: impl AsRef<str>) -> Result<Self> {
+        let text = url.as_ref();
+        let parsed = Url::parse(text);
+        let url = parsed.map_err(|error| Error::Unable(format!("`{text}` is no URL: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Error::Unable(format!("`{url}` is not an http or https URL")));
+        }
+        Ok(Self { url, headers: HeaderMap::new(), socket: None })
+    }
+
+    /// The server behind a Unix socket.
+    pub fn unix(path: impl Into<PathBuf>) -> Result<Self> {
+        Ok(Self { socket: Some(path.into()), ..Self::new("http://localhost/mcp")? })
+    }
+
+    /// A header of every request.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// A token that every request shows.
+    #[must_use]
+    pub fn bearer(self, token: &str) -> Self {
+        match HeaderValue::from_str(&format!("Bearer {token}")) {
+            Ok(mut value) => {
+                value.set_sensitive(true);
+                self.header(AUTHORIZATION, value)
+            }
+            Err(_) => self,
+        }
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn client(&self) -> Result<Client> {
+        let mut builder = Client::builder()
+            .default_headers(self.headers.clone())
+            .connect_timeout(CONNECT)
+            .redirect(redirect::Policy::custom(same_server));
+        if let Some(socket) = &self.socket {
+            builder = builder.unix_socket(socket.clone());
+        }
+        builder.build().map_err(|error| Error::Unable(explain(&error)))
+    }
+}
+
+/// What a request shows is for the server it was made for.
+fn same_server(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin = attempt.previous().first().map(Url::origin);
+    match origin.is_some_and(|origin| origin == attempt.url().origin()) {
+        true if attempt.previous().len() <= REDIRECTS => attempt.follow(),
+        _ => attempt.stop(),
+    }
+}
+
+impl Endpoint for Http {
+    fn open(&self) -> BoxFuture<'_, Result<Opened>> {
+        Box::pin(async {
+            let (end, tasks) = (End::default(), TaskTracker::new());
+            let way = Arc::new(Way {
+                url: self.url.clone(),
+                client: self.client()?,
+                session: Mutex::default(),
+                tasks: tasks.clone(),
+            });
+            let leaving = way.clone();
+            end.spawn(|stop| async move {
+                stop.cancelled().await;
+                let _ = tokio::time::timeout(FAREWELL, leaving.leave()).await;
+                tasks.close();
+                let _ = tokio::time::timeout(FAREWELL, tasks.wait()).await;
+            });
+            Ok(Opened { peer: Arc::new(Talk(way)), end })
+        })
+    }
+
+    fn older(&self) -> Option<Box<dyn Endpoint>> {
+        Some(Box::new(Sse2024::new(self.clone())))
+    }
+}
+
+/// A conversation over HTTP.
+struct Talk(Arc<Way>);
+
+impl Peer for Talk {
+    fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
+        if extensions.get::<Opening>().is_some() {
+            *self.0.session() = None;
+        }
+        let headers = extensions.get::<Headers>().cloned().unwrap_or_default();
+        let fate = extensions.get::<Fate>().cloned().unwrap_or_default();
+        let id = match &frame {
+            Frame::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let post = self.0.post(frame, headers.0.clone());
+        let reading =
+            Reading { way: self.0.clone(), headers: headers.0, id: id.clone(), fate: fate.clone() };
+        let frames = stream::once(async move {
+            match post.send().await {
+                Ok(response) => reading.of(response).await,
+                Err(error) => {
+                    fate.gone(explain(&error));
+                    stream::empty().boxed()
+                }
+            }
+        });
+        let Some(id) = id else { return Frames::stream(frames.flatten()) };
+        let open = Open { way: self.0.clone(), id: Some(id) };
+        Frames::stream(stream::unfold(
+            (Box::pin(frames.flatten()), open),
+            async |(mut frames, mut open)| {
+                let Some(frame) = frames.next().await else {
+                    open.id = None;
+                    return None;
+                };
+                if matches!(frame, Frame::Response(_)) {
+                    open.id = None;
+                }
+                Some((frame, (frames, open)))
+            },
+        ))
+    }
+
+    /// What a session is told beside its calls; ends when the server has no such stream.
+    fn events(&self) -> Frames {
+        let reading = Reading {
+            way: self.0.clone(),
+            headers: self.0.session_headers(),
+            id: None,
+            fate: Fate::default(),
+        };
+        let frames = stream::once(async move {
+            match reading.way.get(&reading.headers, None).send().await {
+                Ok(response) if is_events(&response) => reading.of(response).await,
+                _ => stream::empty().boxed(),
+            }
+        });
+        Frames::stream(frames.flatten())
+    }
+}
+
+/// Where messages go, and what is remembered of the conversation.
+struct Way {
+    url: Url,
+    client: Client,
+    session: Mutex<Option<Session>>,
+    tasks: TaskTracker,
+}
+
+#[derive(Clone)]
+struct Session {
+    id: HeaderValue,
+    version: Option<HeaderValue>,
+}
+
+impl Way {
+    fn session(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn session_headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(version) = self.session().as_ref().and_then(|session| session.version.clone()) {
+            headers.insert(PROTOCOL_VERSION.clone(), version);
+        }
+        headers
+    }
+
+    fn post(&self, frame: Frame, headers: HeaderMap) -> RequestBuilder {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .headers(headers)
+            .body(frame.into_text().into_bytes());
+        self.in_session(request)
+    }
+
+    fn get(&self, headers: &HeaderMap, last: Option<&str>) -> RequestBuilder {
+        let request = self
+            .client
+            .get(self.url.clone())
+            .header(ACCEPT, "text/event-stream")
+            .headers(headers.clone());
+        let request = self.in_session(request);
+        match last {
+            Some(last) => request.header(LAST_EVENT_ID.clone(), last),
+            None => request,
+        }
+    }
+
+    fn in_session(&self, request: RequestBuilder) -> RequestBuilder {
+        match &*self.session() {
+            Some(session) => request.header(SESSION_ID.clone(), session.id.clone()),
+            None => request,
+        }
+    }
+
+    /// Ends the session, if there is one.
+    async fn leave(&self) {
+        let Some(session) = self.session().take() else { return };
+        let mut request =
+            self.client.delete(self.url.clone()).header(SESSION_ID.clone(), session.id);
+        if let Some(version) = session.version {
+            request = request.header(PROTOCOL_VERSION.clone(), version);
+        }
+        let _ = request.send().await;
+    }
+}
+
+/// A request under way. In a session, hanging up is not enough to cancel it.
+struct Open {
+    way: Arc<Way>,
+    id: Option<Id>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        if self.way.session().is_none() {
+            return;
+        }
+        let post = self.way.post(switchboard::cancelled(&id), self.way.session_headers());
+        self.way.tasks.spawn(async move {
+            let _ = tokio::time::timeout(FAREWELL, post.send()).await;
+        });
+    }
+}
+
+/// An answer on its way.
+struct Reading {
+    way: Arc<Way>,
+    headers: HeaderMap,
+    /// The request that is answered; none for what answers no request.
+    id: Option<Id>,
+    fate: Fate,
+}
+
+impl Reading {
+    async fn of(self, response: Response) -> BoxStream<'static, Frame> {
+        if let Some(id) = response.headers().get(&SESSION_ID) {
+            let version = self.headers.get(&PROTOCOL_VERSION).cloned();
+            *self.way.session() = Some(Session { id: id.clone(), version });
+        }
+        if is_events(&response) {
+            return self.events(response).boxed();
+        }
+        let status = response.status();
+        let text = match body(response).await {
+            Ok(text) => text,
+            Err(why) => {
+                self.fate.gone(why);
+                return stream::empty().boxed();
+            }
+        };
+        let frames = frames_of(text.clone());
+        if !status.is_success() || (frames.is_empty() && self.id.is_some()) {
+            self.fate.set(failure(status, &text));
+        }
+        let id = self.id;
+        stream::iter(frames.into_iter().map(move |frame| answering(frame, id.as_ref()))).boxed()
+    }
+
+    fn events(self, response: Response) -> impl Stream<Item = Frame> + Send + 'static {
+        let events = Events {
+            reading: self,
+            bytes: response.bytes_stream().boxed(),
+            decoder: sse::Decoder::default(),
+            waiting: VecDeque::new(),
+            last: None,
+            retry: RETRY,
+            resumes: 0,
+        };
+        stream::unfold(events, async |mut events| {
+            let frame = events.next().await?;
+            Some((frame, events))
+        })
+    }
+}
+
+/// An event stream, which goes on where it broke.
+struct Events {
+    reading: Reading,
+    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
+    decoder: sse::Decoder,
+    waiting: VecDeque<Frame>,
+    /// The last event's name.
+    last: Option<String>,
+    retry: Duration,
+    resumes: usize,
+}
+
+impl Events {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.waiting.pop_front() {
+                if self.is_answer(&frame) {
+                    // Nothing comes after it.
+                    self.bytes = stream::empty().boxed();
+                    self.last = None;
+                }
+                return Some(frame);
+            }
+            match self.bytes.next().await {
+                Some(Ok(bytes)) => self.take(&bytes),
+                Some(Err(_)) | None => self.resume().await?,
+            }
+        }
+    }
+
+    fn is_answer(&self, frame: &Frame) -> bool {
+        matches!(frame, Frame::Response(response) if response.id == self.reading.id)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for event in self.decoder.push(bytes) {
+            self.resumes = 0;
+            self.last = event.id.or(self.last.take());
+            if let Some(retry) = event.retry {
+                self.retry = retry.min(LONGEST_RETRY);
+            }
+            if !event.data.is_empty() && event.name.is_none_or(|name| name == "message") {
+                self.waiting.extend(frames_of(event.data.into()));
+            }
+        }
+    }
+
+    /// Goes on after the last event, if the server said how.
+    async fn resume(&mut self) -> Option<()> {
+        let Some(last) = self.last.clone() else {
+            self.reading.fate.gone("the stream ended before the answer");
+            return None;
+        };
+        loop {
+            if self.resumes == RESUMES {
+                self.reading.fate.gone("the stream broke, and could not be resumed");
+                return None;
+            }
+            self.resumes += 1;
+            tokio::time::sleep(self.retry).await;
+            let request = self.reading.way.get(&self.reading.headers, Some(&last));
+            match request.send().await {
+                Ok(response) if is_events(&response) => {
+                    self.bytes = response.bytes_stream().boxed();
+                    self.decoder = sse::Decoder::default();
+                    return Some(());
+                }
+                Ok(response) if response.status().is_server_error() => (),
+                Ok(response) => {
+                    let status = response.status();
+                    let text = body(response).await.unwrap_or_default();
+                    self.reading.fate.set(failure(status, &text));
+                    return None;
+                }
+                Err(_) => (),
+            }
+        }
+    }
+}
+
+pub(super) fn is_events(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    response.status().is_success() && kind.trim().eq_ignore_ascii_case("text/event-stream")
+}
+
+async fn body(response: Response) -> Result<Bytes, String> {
+    let mut all = vec![];
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        all.extend_from_slice(&chunk.map_err(|error| explain(&error))?);
+        if all.len() > LARGEST {
+            return Err(format!("the answer has more than {LARGEST} bytes"));
+        }
+    }
+    Ok(all.into())
+}
+
+pub(super) fn frames_of(text: Bytes) -> Vec<Frame> {
+    match Message::parse(text) {
+        Ok(Message::One(frame)) => vec![frame],
+        Ok(Message::Batch(frames)) => frames.into_iter().flatten().collect(),
+        Err(_) => vec![],
+    }
+}
+
+/// An error whose id could not be told answers the request it came for.
+fn answering(frame: Frame, id: Option<&Id>) -> Frame {
+    match frame {
+        Frame::Response(mut response) if response.id.is_none() => {
+            response.id = id.cloned();
+            Frame::Response(response)
+        }
+        other => other,
+    }
+}
+
+fn failure(status: StatusCode, text: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(text);
+    let shown = text.char_indices().nth(SHOWN).map_or(&*text, |(end, _)| &text[..end]);
+    Failure::Status { status: status.as_u16(), text: shown.trim().to_owned() }
+}
+
+/// An error and what is behind it, without the URL's secrets.
+pub(super) fn explain(error: &reqwest::Error) -> String {
+    let mut causes = vec![];
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        causes.push(error.to_string());
+        cause = error.source();
+    }
+    let server = error.url().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    match causes.last() {
+        Some(last) => format!("`{server}` cannot be reached: {last}"),
+        None if error.is_timeout() => format!("`{server}` does not answer"),
+        None => format!("`{server}` cannot be reached"),
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}

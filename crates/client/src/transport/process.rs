@@ -1,0 +1,330 @@
+//! A server in a child process: a message a line, in and out.
+
+use super::{End, Endpoint, Opened, Silence, switchboard::Switchboard};
+use crate::error::{Error, Failure, Result};
+use futures_util::{FutureExt, future::BoxFuture};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    future::{Future, pending},
+    io,
+    path::PathBuf,
+    pin::Pin,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::mpsc,
+    time::timeout,
+};
+use zcp_wire::{
+    ByteString, Message,
+    line::{Line, Lines},
+};
+
+/// Bytes one message may have.
+const LONGEST: usize = 64 * 1024 * 1024;
+/// Lines of standard error that are kept for errors.
+const KEPT_LINES: usize = 12;
+/// How much of each.
+const KEPT_WIDTH: usize = 400;
+/// How long what is left of a dead process's output may take.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// A program to start as a server. No shell is involved.
+///
+/// ```
+/// use zcp_client::Process;
+///
+/// let server = Process::new("uvx").args(["mcp-server-time", "--local-timezone", "UTC"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Process {
+    program: OsString,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    folder: Option<PathBuf>,
+    grace: Duration,
+}
+
+impl Process {
+    /// A program, by path or by name.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: vec![],
+            env: vec![],
+            folder: None,
+            grace: Duration::from_secs(2),
+        }
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable of its environment, beside those of this process.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The folder it runs in.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// How long it may take to end after its input has ended, and again after being asked to.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The command line, for people.
+    fn name(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.args);
+        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn start(&self) -> io::Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true).spawn()
+    }
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@+,%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into_owned(),
+        false => format!("{word:?}"),
+    }
+}
+
+impl Endpoint for Process {
+    fn open(&self) -> BoxFuture<'_, Result<Opened>> {
+        let opened = self.start().map_err(|error| {
+            Error::Lost(Failure::Gone(format!("`{}` cannot be started: {error}", self.name())))
+        });
+        Box::pin(std::future::ready(opened.map(|child| supervise(child, self))))
+    }
+
+    fn silence(&self) -> Silence {
+        Silence::Age
+    }
+}
+
+fn supervise(mut child: Child, process: &Process) -> Opened {
+    let (board, unwritten) = Switchboard::new();
+    let heard = Heard::default();
+    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let peer = Arc::new(board.clone());
+    let (name, grace, end) = (process.name(), process.grace, End::default());
+    end.spawn(|stop| async move {
+        let (Some(input), Some(output), Some(errors)) = pipes else { return };
+        let mut reading: Part<'_> = Box::pin(read(output, &board, &heard));
+        let mut listening: Part<'_> = Box::pin(listen(errors, &heard));
+        let mut writing: Part<'_> = Box::pin(write(input, unwritten));
+        let over = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break Over::Asked,
+                () = &mut reading => break Over::Silent,
+                _ = child.wait() => break Over::Dead,
+                () = &mut listening => listening = Box::pin(pending()),
+                () = &mut writing => writing = Box::pin(pending()),
+            }
+        };
+        // Its input ends with this; what it says from now on is heard, so that it can end.
+        drop(writing);
+        let reading_on = async {
+            if over != Over::Silent {
+                reading.await;
+            }
+        };
+        let mut hearing = Box::pin(async { tokio::join!(reading_on, listening) }.fuse());
+        let status = tokio::select! {
+            status = end_of(&mut child, &group, grace) => status,
+            _ = &mut hearing => end_of(&mut child, &group, grace).await,
+        };
+        drop(group);
+        let _ = timeout(LAST_WORDS, hearing).await;
+        board.kill(Failure::Gone(heard.story(&name, status, over)));
+    });
+    Opened { peer, end }
+}
+
+type Part<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Why a conversation is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// Nobody wants it any more.
+    Asked,
+    /// The process closed its output.
+    Silent,
+    /// The process ended.
+    Dead,
+}
+
+/// Waits for the end, and sees to it that there is one.
+async fn end_of(child: &mut Child, group: &Group, grace: Duration) -> Option<ExitStatus> {
+    for signal in [Signal::TERM, Signal::KILL] {
+        if let Ok(ended) = timeout(grace, child.wait()).await {
+            return ended.ok();
+        }
+        group.signal(signal);
+    }
+    child.wait().await.ok()
+}
+
+/// A process and all that it started. Nothing of it is left when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.0 {
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+async fn write(mut input: ChildStdin, mut unwritten: mpsc::Receiver<ByteString>) {
+    while let Some(text) = unwritten.recv().await {
+        let mut line = text.into_bytes().to_vec();
+        line.push(b'\n');
+        if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(mut output: ChildStdout, board: &Switchboard, heard: &Heard) {
+    let mut lines = Lines::new(LONGEST);
+    loop {
+        while let Some(line) = lines.next_line() {
+            take(line, board, heard);
+        }
+        match output.read_buf(lines.buffer()).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => (),
+        }
+    }
+    if let Some(line) = lines.finish() {
+        take(line, board, heard);
+    }
+}
+
+fn take(line: Line, board: &Switchboard, heard: &Heard) {
+    let Line::Text(text) = line else {
+        return heard.no_message(b"a line that is too long");
+    };
+    match Message::parse(text.clone()) {
+        Ok(Message::One(frame)) => board.take(frame),
+        Ok(Message::Batch(frames)) => frames.into_iter().flatten().for_each(|one| board.take(one)),
+        Err(_) => heard.no_message(&text),
+    }
+}
+
+async fn listen(errors: ChildStderr, heard: &Heard) {
+    let mut lines = BufReader::new(errors);
+    let mut line = vec![];
+    loop {
+        line.clear();
+        // A line without an end is taken in parts.
+        let mut part = (&mut lines).take(64 * 1024);
+        match part.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => heard.error(&line),
+        }
+    }
+}
+
+/// What a process said that is no message.
+#[derive(Default)]
+struct Heard(Mutex<Said>);
+
+#[derive(Default)]
+struct Said {
+    errors: VecDeque<String>,
+    strays: u64,
+    last_stray: String,
+}
+
+impl Heard {
+    fn error(&self, line: &[u8]) {
+        let line = shortened(line);
+        tracing::debug!(target: "zcp_client::stderr", "{line}");
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.errors.len() == KEPT_LINES {
+            said.errors.pop_front();
+        }
+        said.errors.push_back(line);
+    }
+
+    fn no_message(&self, line: &[u8]) {
+        let line = shortened(line);
+        tracing::warn!("the server wrote what is no message: {line}");
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.strays += 1;
+        said.last_stray = line;
+    }
+
+    /// What became of the process, and what it said last.
+    fn story(&self, name: &str, status: Option<ExitStatus>, over: Over) -> String {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut story = match (over, status) {
+            (Over::Asked, _) => format!("`{name}` was stopped"),
+            (_, Some(status)) => format!("`{name}` ended: {status}"),
+            (_, None) => format!("`{name}` ended"),
+        };
+        if said.strays > 0 {
+            let (count, last) = (said.strays, &said.last_stray);
+            story += &format!("; it wrote {count} lines that are no messages, the last: {last}");
+        }
+        if !said.errors.is_empty() {
+            story += "; its last words:";
+            said.errors.iter().for_each(|line| story += &format!("\n  {line}"));
+        }
+        story
+    }
+}
+
+fn shortened(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end();
+    match text.char_indices().nth(KEPT_WIDTH) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

@@ -1,0 +1,127 @@
+//! HTTP with server-sent events, as it was in 2024-11-05: one stream for all that a server says,
+//! and a place it names to post to.
+
+use super::{
+    End, Endpoint, Opened,
+    http::{Http, explain, frames_of, is_events},
+    switchboard::Switchboard,
+};
+use crate::error::{Error, Failure, Result};
+use ::http::header::{ACCEPT, CONTENT_TYPE};
+use bytes::Bytes;
+use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
+use reqwest::Url;
+use std::{sync::Arc, time::Duration};
+use zcp_wire::sse;
+
+/// How long the server may take to say where to post to.
+const PLACE: Duration = Duration::from_secs(10);
+
+/// A server of 2024-11-05.
+#[derive(Debug, Clone)]
+pub struct Sse2024 {
+    http: Http,
+}
+
+impl Sse2024 {
+    /// The server whose stream is there.
+    pub fn new(http: Http) -> Self {
+        Self { http }
+    }
+
+    async fn connect(&self) -> Result<Opened> {
+        let client = self.http.client()?;
+        let lost = |why: String| Error::Lost(Failure::Gone(why));
+        let request = client.get(self.http.url().clone()).header(ACCEPT, "text/event-stream");
+        let response = request.send().await.map_err(|error| lost(explain(&error)))?;
+        if !is_events(&response) {
+            let status = response.status().as_u16();
+            return Err(Failure::Status { status, text: String::new() }.into());
+        }
+        let mut stream =
+            Stream { bytes: response.bytes_stream().boxed(), decoder: sse::Decoder::default() };
+        let first = tokio::time::timeout(PLACE, stream.place()).await;
+        let (place, mut rest) = first
+            .ok()
+            .flatten()
+            .ok_or_else(|| lost("the server does not say where to post to".into()))?;
+        let place = self.http.url().join(&place).map_err(Error::invalid)?;
+        if place.origin() != self.http.url().origin() {
+            return Err(Error::invalid("its messages are to be posted to another server"));
+        }
+        let (board, mut unwritten) = Switchboard::new();
+        let end = End::default();
+        let reader = board.clone();
+        end.spawn(|stop| async move {
+            let reading = async {
+                loop {
+                    rest.drain(..).for_each(|event| take(event, &reader));
+                    match stream.next().await {
+                        Some(events) => rest = events,
+                        None => return,
+                    }
+                }
+            };
+            stop.run_until_cancelled(reading).await;
+            reader.kill(Failure::Gone("the server's stream ended".into()));
+        });
+        let writer = board.clone();
+        end.spawn(|stop| async move {
+            let writing = async {
+                while let Some(text) = unwritten.recv().await {
+                    if let Err(why) = post(&client, &place, text.into_bytes()).await {
+                        return writer.kill(why);
+                    }
+                }
+            };
+            stop.run_until_cancelled(writing).await;
+        });
+        Ok(Opened { peer: Arc::new(board), end })
+    }
+}
+
+async fn post(client: &reqwest::Client, place: &Url, text: Bytes) -> Result<(), Failure> {
+    let request = client.post(place.clone()).header(CONTENT_TYPE, "application/json").body(text);
+    let response = request.send().await.map_err(|error| Failure::Gone(explain(&error)))?;
+    match response.status().is_success() {
+        true => Ok(()),
+        false => Err(Failure::Status { status: response.status().as_u16(), text: String::new() }),
+    }
+}
+
+fn take(event: sse::Event, board: &Switchboard) {
+    if event.name.is_none_or(|name| name == "message") {
+        frames_of(event.data.into()).into_iter().for_each(|frame| board.take(frame));
+    }
+}
+
+/// What the server says.
+struct Stream {
+    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
+    decoder: sse::Decoder,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Vec<sse::Event>> {
+        let bytes = self.bytes.next().await?.ok()?;
+        Some(self.decoder.push(&bytes))
+    }
+
+    /// Where to post to, and what was said after that.
+    async fn place(&mut self) -> Option<(String, Vec<sse::Event>)> {
+        loop {
+            let mut events = self.next().await?;
+            let named = |event: &sse::Event| event.name.as_deref() == Some("endpoint");
+            if let Some(at) = events.iter().position(named) {
+                let rest = events.split_off(at + 1);
+                return Some((events.swap_remove(at).data, rest));
+            }
+        }
+    }
+}
+
+impl Endpoint for Sse2024 {
+    fn open(&self) -> BoxFuture<'_, Result<Opened>> {
+        Box::pin(self.connect())
+    }
+}

@@ -1,0 +1,107 @@
+//! A WebSocket: a message a text frame.
+
+use super::{End, Endpoint, Opened, switchboard::Switchboard};
+use crate::error::{Error, Failure, Result};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt, future::BoxFuture};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{self, Utf8Bytes, client::IntoClientRequest},
+};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// A server at a `ws:` or `wss:` URL.
+#[derive(Clone)]
+pub struct Ws {
+    url: String,
+    headers: HeaderMap,
+}
+
+impl Ws {
+    /// The server at a URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), headers: HeaderMap::new() }
+    }
+
+    /// A header of the request that opens the socket.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    async fn connect(&self) -> Result<Opened> {
+        let lost = |why: String| Error::Lost(Failure::Gone(why));
+        let mut request = self.url.as_str().into_client_request().map_err(|error| {
+            Error::Unable(format!("`{}` is no WebSocket URL: {error}", self.url))
+        })?;
+        request.headers_mut().extend(self.headers.clone());
+        let protocol = HeaderValue::from_static("mcp");
+        request.headers_mut().insert(::http::header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        let opening = tokio::time::timeout(CONNECT, connect_async(request)).await;
+        let opening = opening.map_err(|_| lost("the server does not answer".into()))?;
+        let (socket, _) = opening.map_err(|error| refused(&error))?;
+        let (mut sink, mut stream) = socket.split();
+        let (board, mut unwritten) = Switchboard::new();
+        let (end, reader) = (End::default(), board.clone());
+        end.spawn(|stop| async move {
+            let why = loop {
+                tokio::select! {
+                    () = stop.cancelled() => break "the conversation was ended".to_owned(),
+                    Some(text) = unwritten.recv() => {
+                        let text = tungstenite::Message::Text(utf8(text.into_bytes()));
+                        if let Err(error) = sink.send(text).await {
+                            break format!("the connection broke: {error}");
+                        }
+                    }
+                    message = stream.next() => match message {
+                        Some(Ok(message)) => take(message, &reader),
+                        Some(Err(error)) => break format!("the connection broke: {error}"),
+                        None => break "the server closed the connection".to_owned(),
+                    },
+                }
+            };
+            reader.kill(Failure::Gone(why));
+            let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;
+        });
+        Ok(Opened { peer: Arc::new(board), end })
+    }
+}
+
+fn utf8(bytes: Bytes) -> Utf8Bytes {
+    Utf8Bytes::try_from(bytes).unwrap_or_default()
+}
+
+fn refused(error: &tungstenite::Error) -> Error {
+    Error::Lost(match error {
+        tungstenite::Error::Http(response) => {
+            Failure::Status { status: response.status().as_u16(), text: String::new() }
+        }
+        other => Failure::Gone(format!("the server cannot be reached: {other}")),
+    })
+}
+
+fn take(message: tungstenite::Message, board: &Switchboard) {
+    let bytes = match message {
+        tungstenite::Message::Text(text) => Bytes::from(text),
+        tungstenite::Message::Binary(bytes) => bytes,
+        _ => return,
+    };
+    super::http::frames_of(bytes).into_iter().for_each(|frame| board.take(frame));
+}
+
+impl Endpoint for Ws {
+    fn open(&self) -> BoxFuture<'_, Result<Opened>> {
+        Box::pin(self.connect())
+    }
+}
+
+impl fmt::Debug for Ws {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ws").field("url", &self.url).finish_non_exhaustive()
+    }
+}
