@@ -6,7 +6,8 @@
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, env, error::Error};
 use zcp_client::{
-    Builder, Client, Http,
+    Builder, Client, Http, OAuth,
+    oauth::{Identity, Registration, SigningKey},
     wire::{
         Revision,
         mcp::{
@@ -26,7 +27,11 @@ async fn main() -> Result {
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
     let context: Value = serde_json::from_str(&context)?;
-    let client = answering(&scenario).connect(Http::new(url)?).await?;
+    let mut server = Http::new(url)?;
+    if scenario.starts_with("auth/") {
+        server = server.oauth(authorization(&scenario, &context)?);
+    }
+    let client = answering(&scenario).connect(server).await?;
     play(&client, &scenario, &context).await?;
     client.close().await;
     Ok(())
@@ -55,6 +60,49 @@ fn answering(scenario: &str) -> Builder {
         client = client.extension("io.modelcontextprotocol/skills", json!({}));
     }
     client
+}
+
+/// How the scenario wants a token to be come by.
+fn authorization(scenario: &str, context: &Value) -> Result<OAuth> {
+    let given = |name: &str| context[name].as_str().unwrap_or_default().to_owned();
+    let known = || Registration::secret(given("client_id"), given("client_secret"));
+    let by_user = OAuth::user("http://localhost:3000/callback", |page| async {
+        consent(page).await.map_err(|error| error.to_string())
+    });
+    let by_user = by_user?
+        .described_at("https://conformance-test.local/client-metadata.json")
+        .name("zcp-conformance");
+    Ok(match scenario {
+        "auth/pre-registration" => by_user.registered(known()),
+        "auth/dpop" | "auth/dpop-nonce" => by_user.dpop(),
+        "auth/client-credentials-basic" => {
+            OAuth::client_credentials(given("client_id"), given("client_secret"))
+        }
+        "auth/client-credentials-jwt" => {
+            let key = SigningKey::from_pem(&given("private_key_pem"))?;
+            OAuth::client_key(given("client_id"), key)
+        }
+        "auth/enterprise-managed-authorization" => OAuth::enterprise(
+            known(),
+            Identity {
+                token_endpoint: given("idp_token_endpoint"),
+                client_id: given("idp_client_id"),
+                id_token: given("idp_id_token"),
+            },
+        ),
+        "auth/wif-jwt-bearer" => {
+            OAuth::assertion(Registration::public(given("client_id")), given("valid_jwt"))
+        }
+        _ => by_user,
+    })
+}
+
+/// A user who agrees at once: the page sends them back.
+async fn consent(page: reqwest::Url) -> Result<reqwest::Url> {
+    let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    let answer = browser.get(page.clone()).send().await?;
+    let back = answer.headers().get("location").ok_or("the page sends nobody back")?;
+    Ok(page.join(back.to_str()?)?)
 }
 
 async fn play(client: &Client, scenario: &str, context: &Value) -> Result {
@@ -87,6 +135,10 @@ async fn play(client: &Client, scenario: &str, context: &Value) -> Result {
             let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool");
             let schema = tool.ok_or("the tool is not there")?.input_schema.clone();
             client.tool("json_schema_echo").arg("schema", schema).send().await?;
+        }
+        _ if scenario.starts_with("auth/") => {
+            client.list_tools().await?;
+            client.tool("test-tool").send().await?;
         }
         _ => call_all(client).await?,
     }

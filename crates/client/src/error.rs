@@ -37,6 +37,8 @@ pub enum Failure {
         /// What came with it, cut to a length for people.
         text: String,
     },
+    /// It wants a token, and none could be had; why not.
+    Denied(String),
 }
 
 impl Failure {
@@ -44,7 +46,7 @@ impl Failure {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
-            Self::Gone(_) => None,
+            Self::Gone(_) | Self::Denied(_) => None,
         }
     }
 }
@@ -82,6 +84,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone(why) => f.write_str(why),
+            Self::Denied(why) => write!(f, "not authorized: {why}"),
             Self::Status { status, text } if text.is_empty() => {
                 write!(f, "the server answered with status {status}")
             }

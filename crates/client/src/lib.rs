@@ -24,6 +24,7 @@ mod connect;
 mod error;
 mod form;
 mod listen;
+pub mod oauth;
 mod pages;
 pub mod transport;
 
@@ -33,5 +34,6 @@ pub use client::Client;
 pub use connect::{Builder, Server};
 pub use error::{Error, Failure, Result};
 pub use listen::{Change, Changes};
+pub use oauth::OAuth;
 pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
 pub use zcp_wire as wire;

@@ -1,9 +1,12 @@
 //! Streamable HTTP: a POST a message; answers as JSON or as an event stream that can be resumed.
 
 use super::{End, Endpoint, Fate, Headers, Opened, Opening, sse2024::Sse2024, switchboard};
-use crate::error::{Error, Failure, Result};
+use crate::{
+    error::{Error, Failure, Result},
+    oauth::{OAuth, Refusal},
+};
 use ::http::{
-    Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode,
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
 };
 use bytes::Bytes;
@@ -58,6 +61,7 @@ pub struct Http {
     url: Url,
     headers: HeaderMap,
     socket: Option<PathBuf>,
+    oauth: Option<OAuth>,
 }
 
 impl Http {
@@ -69,7 +73,7 @@ impl Http {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Unable(format!("`{url}` is not an http or https URL")));
         }
-        Ok(Self { url, headers: HeaderMap::new(), socket: None })
+        Ok(Self { url, headers: HeaderMap::new(), socket: None, oauth: None })
     }
 
     /// The server behind a Unix socket.
@@ -94,6 +98,13 @@ impl Http {
             }
             Err(_) => self,
         }
+    }
+
+    /// How to come by a token when the server asks for one.
+    #[must_use]
+    pub fn oauth(mut self, oauth: OAuth) -> Self {
+        self.oauth = Some(oauth);
+        self
     }
 
     pub(super) fn url(&self) -> &Url {
@@ -130,6 +141,7 @@ impl Endpoint for Http {
                 client: self.client()?,
                 session: Mutex::default(),
                 tasks: tasks.clone(),
+                oauth: self.oauth.clone(),
             });
             let leaving = way.clone();
             end.spawn(|stop| async move {
@@ -161,14 +173,15 @@ impl Peer for Talk {
             Frame::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let post = self.0.post(frame, headers.0.clone());
+        let text = frame.into_text().into_bytes();
         let reading =
             Reading { way: self.0.clone(), headers: headers.0, id: id.clone(), fate: fate.clone() };
         let frames = stream::once(async move {
-            match post.send().await {
+            let post = || reading.way.post(text.clone(), reading.headers.clone());
+            match reading.way.send(&Method::POST, post).await {
                 Ok(response) => reading.of(response).await,
-                Err(error) => {
-                    fate.gone(explain(&error));
+                Err(failure) => {
+                    fate.set(failure);
                     stream::empty().boxed()
                 }
             }
@@ -199,7 +212,8 @@ impl Peer for Talk {
             fate: Fate::default(),
         };
         let frames = stream::once(async move {
-            match reading.way.get(&reading.headers, None).send().await {
+            let get = || reading.way.get(&reading.headers, None);
+            match reading.way.send(&Method::GET, get).await {
                 Ok(response) if is_events(&response) => reading.of(response).await,
                 _ => stream::empty().boxed(),
             }
@@ -214,6 +228,7 @@ struct Way {
     client: Client,
     session: Mutex<Option<Session>>,
     tasks: TaskTracker,
+    oauth: Option<OAuth>,
 }
 
 #[derive(Clone)]
@@ -235,14 +250,28 @@ impl Way {
         headers
     }
 
-    fn post(&self, frame: Frame, headers: HeaderMap) -> RequestBuilder {
+    /// Sends a request, with a token if there is a way to one.
+    async fn send(
+        &self,
+        method: &Method,
+        make: impl Fn() -> RequestBuilder,
+    ) -> Result<Response, Failure> {
+        let gone = |error: reqwest::Error| Failure::Gone(explain(&error));
+        let Some(oauth) = &self.oauth else { return make().send().await.map_err(gone) };
+        oauth.send(&self.url, method, make).await.map_err(|refusal| match refusal {
+            Refusal::Unsent(error) => gone(error),
+            Refusal::Denied(why) => Failure::Denied(why),
+        })
+    }
+
+    fn post(&self, text: Bytes, headers: HeaderMap) -> RequestBuilder {
         let request = self
             .client
             .post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .headers(headers)
-            .body(frame.into_text().into_bytes());
+            .body(text);
         self.in_session(request)
     }
 
@@ -269,12 +298,15 @@ impl Way {
     /// Ends the session, if there is one.
     async fn leave(&self) {
         let Some(session) = self.session().take() else { return };
-        let mut request =
-            self.client.delete(self.url.clone()).header(SESSION_ID.clone(), session.id);
-        if let Some(version) = session.version {
-            request = request.header(PROTOCOL_VERSION.clone(), version);
-        }
-        let _ = request.send().await;
+        let delete = || {
+            let request =
+                self.client.delete(self.url.clone()).header(SESSION_ID.clone(), session.id.clone());
+            match session.version.clone() {
+                Some(version) => request.header(PROTOCOL_VERSION.clone(), version),
+                None => request,
+            }
+        };
+        let _ = self.send(&Method::DELETE, delete).await;
     }
 }
 
@@ -290,9 +322,10 @@ impl Drop for Open {
         if self.way.session().is_none() {
             return;
         }
-        let post = self.way.post(switchboard::cancelled(&id), self.way.session_headers());
+        let (way, text) = (self.way.clone(), switchboard::cancelled(&id).into_text().into_bytes());
         self.way.tasks.spawn(async move {
-            let _ = tokio::time::timeout(FAREWELL, post.send()).await;
+            let post = || way.post(text.clone(), way.session_headers());
+            let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, post)).await;
         });
     }
 }
@@ -408,8 +441,8 @@ impl Events {
             }
             self.resumes += 1;
             tokio::time::sleep(self.retry).await;
-            let request = self.reading.way.get(&self.reading.headers, Some(&last));
-            match request.send().await {
+            let get = || self.reading.way.get(&self.reading.headers, Some(&last));
+            match self.reading.way.send(&Method::GET, get).await {
                 Ok(response) if is_events(&response) => {
                     self.bytes = response.bytes_stream().boxed();
                     self.decoder = sse::Decoder::default();
@@ -472,7 +505,7 @@ fn failure(status: StatusCode, text: &[u8]) -> Failure {
 }
 
 /// An error and what is behind it, without the URL's secrets.
-pub(super) fn explain(error: &reqwest::Error) -> String {
+pub(crate) fn explain(error: &reqwest::Error) -> String {
     let mut causes = vec![];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(error) = cause {

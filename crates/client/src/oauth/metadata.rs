@@ -1,0 +1,221 @@
+//! Who gives tokens for a server, and how: the documents that say so.
+
+use super::challenge::Challenge;
+use reqwest::{Client, StatusCode, Url};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::collections::BTreeSet;
+
+/// Bytes a document may have.
+const LARGEST: usize = 256 * 1024;
+
+/// What was found out.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// What the token is for, as the server writes it.
+    pub(super) resource: String,
+    /// Scopes the server says it has.
+    pub(super) scopes: Option<BTreeSet<String>>,
+    /// Who gives tokens.
+    pub(super) issuer: String,
+    /// How.
+    pub(super) server: AuthorizationServer,
+    /// The server is of 2025-03-26, and describes nothing.
+    pub(super) is_old: bool,
+}
+
+/// What a server says about itself.
+#[derive(Debug, Deserialize)]
+struct Resource {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Option<Vec<String>>,
+}
+
+/// What an authorization server says about itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct AuthorizationServer {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) token_endpoint: Option<String>,
+    pub(super) registration_endpoint: Option<String>,
+    #[serde(default)]
+    pub(super) scopes_supported: Vec<String>,
+    pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) client_id_metadata_document_supported: bool,
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// Finds out who gives tokens for a server.
+pub(super) async fn find(
+    client: &Client,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Found, String> {
+    let Some(resource) = resource(client, server, challenge).await? else {
+        return old(client, server).await;
+    };
+    if !covers(&resource.resource, server) {
+        return Err(format!(
+            "the server says it is `{}`, which is not where it is",
+            resource.resource
+        ));
+    }
+    let issuer = resource.authorization_servers.first().cloned();
+    let issuer = issuer.ok_or("the server names nobody who gives tokens for it")?;
+    let described = describe(client, &issuer).await?;
+    let described =
+        described.ok_or_else(|| format!("`{issuer}` does not say how it gives tokens"))?;
+    if described.issuer != issuer {
+        return Err(format!("`{issuer}` says it is `{}`", described.issuer));
+    }
+    Ok(Found {
+        resource: resource.resource,
+        scopes: resource.scopes_supported.map(|scopes| scopes.into_iter().collect()),
+        issuer,
+        server: described,
+        is_old: false,
+    })
+}
+
+/// Whether a server's name for itself is true: the same place, or one above it.
+fn covers(resource: &str, server: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let (above, path) = (resource.path().trim_end_matches('/'), server.path());
+    let below =
+        path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    resource.origin() == server.origin() && below
+}
+
+async fn resource(
+    client: &Client,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Option<Resource>, String> {
+    if let Some(place) = challenge.metadata() {
+        let place = safe(place)?;
+        return match get(client, place.clone()).await? {
+            Some(resource) => Ok(Some(resource)),
+            None => Err(format!("the server describes itself at `{place}`, where nothing is")),
+        };
+    }
+    let name = "/.well-known/oauth-protected-resource";
+    let path = server.path().trim_end_matches('/');
+    for place in [format!("{name}{path}"), name.to_owned()] {
+        if let Some(resource) = get(client, at(server, &place)).await? {
+            return Ok(Some(resource));
+        }
+    }
+    Ok(None)
+}
+
+/// How an issuer gives tokens, from the first of its documents that is there.
+async fn describe(client: &Client, issuer: &str) -> Result<Option<AuthorizationServer>, String> {
+    let url = safe(issuer)?;
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    for place in places {
+        if let Some(found) = get(client, at(&url, &place)).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// A server of 2025-03-26 gives tokens itself, and need not say where.
+async fn old(client: &Client, server: &Url) -> Result<Found, String> {
+    let issuer = server.origin().ascii_serialization();
+    let described = get(client, at(server, "/.well-known/oauth-authorization-server")).await?;
+    let usual = |place: &str| Some(at(server, place).to_string());
+    let described = described.unwrap_or_else(|| AuthorizationServer {
+        issuer: issuer.clone(),
+        authorization_endpoint: usual("/authorize"),
+        token_endpoint: usual("/token"),
+        registration_endpoint: usual("/register"),
+        ..AuthorizationServer::default()
+    });
+    let mut resource = server.clone();
+    resource.set_fragment(None);
+    Ok(Found { resource: resource.into(), scopes: None, issuer, server: described, is_old: true })
+}
+
+fn at(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// An address tokens and secrets may go to: encrypted, or on this machine.
+pub(super) fn safe(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("`{text}` is no URL: {error}"))?;
+    let local = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if local => Ok(url),
+        _ => Err(format!("`{text}` is not a safe address: it must be https")),
+    }
+}
+
+/// A document; none when it is not there.
+async fn get<T: DeserializeOwned>(client: &Client, url: Url) -> Result<Option<T>, String> {
+    let unreachable = |error: reqwest::Error| crate::transport::http::explain(&error);
+    let response = client.get(url.clone()).header("accept", "application/json").send().await;
+    let response = response.map_err(unreachable)?;
+    if response.status() != StatusCode::OK {
+        return Ok(None);
+    }
+    let text = response.bytes().await.map_err(unreachable)?;
+    if text.len() > LARGEST {
+        return Err(format!("what `{url}` says is too long"));
+    }
+    // A page for people is no document.
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_what_it_says_or_lies_below() {
+        let server = Url::parse("https://a.example/x/mcp").unwrap();
+        for fine in ["https://a.example/x/mcp", "https://A.example/", "https://a.example/x/"] {
+            assert!(covers(fine, &server), "{fine}");
+        }
+        for wrong in
+            ["https://b.example/x/mcp", "https://a.example/x/m", "http://a.example/", "x", ""]
+        {
+            assert!(!covers(wrong, &server), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_go_to_safe_addresses_only() {
+        for fine in
+            ["https://a.example", "http://localhost:1/x", "http://127.0.0.1", "http://[::1]"]
+        {
+            assert!(safe(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["http://a.example", "javascript:alert(1)", "file:///etc/passwd", "localhost"]
+        {
+            assert!(safe(wrong).is_err(), "{wrong}");
+        }
+    }
+}

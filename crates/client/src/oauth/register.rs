@@ -1,0 +1,190 @@
+//! How a client is known to an authorization server.
+
+use super::{
+    Registered, Shared,
+    metadata::{AuthorizationServer, Found, safe},
+    sign::{SigningKey, now, secret},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use reqwest::{RequestBuilder, Url};
+use serde::Deserialize;
+use serde_json::json;
+use std::fmt;
+
+/// What an authorization server knows a client by.
+#[derive(Clone)]
+pub struct Registration {
+    id: String,
+    proof: Proof,
+}
+
+/// How a client shows that it is the one.
+#[derive(Clone)]
+enum Proof {
+    /// Not at all.
+    None,
+    /// By a secret, in a header or in the form.
+    Secret { secret: String, in_form: Option<bool> },
+    /// By a signed statement.
+    Key(SigningKey),
+}
+
+impl Registration {
+    /// A client that cannot keep a secret.
+    pub fn public(id: impl Into<String>) -> Self {
+        Self { id: id.into(), proof: Proof::None }
+    }
+
+    /// A client with a secret.
+    pub fn secret(id: impl Into<String>, secret: impl Into<String>) -> Self {
+        let proof = Proof::Secret { secret: secret.into(), in_form: None };
+        Self { id: id.into(), proof }
+    }
+
+    /// A client with a key.
+    pub fn key(id: impl Into<String>, key: SigningKey) -> Self {
+        Self { id: id.into(), proof: Proof::Key(key) }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Says who asks, in the form or beside it.
+    pub(super) fn show(
+        &self,
+        server: &AuthorizationServer,
+        form: &mut Vec<(&'static str, String)>,
+        request: RequestBuilder,
+    ) -> RequestBuilder {
+        let offers = |method: &str| {
+            let offered = server.token_endpoint_auth_methods_supported.as_ref();
+            offered.is_some_and(|all| all.iter().any(|one| one == method))
+        };
+        match &self.proof {
+            Proof::None => form.push(("client_id", self.id.clone())),
+            Proof::Secret { secret, in_form } => {
+                let only_post = offers("client_secret_post") && !offers("client_secret_basic");
+                if !in_form.unwrap_or(only_post) {
+                    let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
+                    let header = format!("Basic {}", STANDARD.encode(pair));
+                    return request.header("authorization", header);
+                }
+                form.push(("client_id", self.id.clone()));
+                form.push(("client_secret", secret.clone()));
+            }
+            Proof::Key(key) => {
+                let claims = json!({
+                    "iss": self.id,
+                    "sub": self.id,
+                    "aud": server.issuer,
+                    "iat": now(),
+                    "exp": now() + 60,
+                    "jti": secret_id(),
+                });
+                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                form.push(("client_id", self.id.clone()));
+                form.push(("client_assertion_type", kind.to_owned()));
+                form.push(("client_assertion", key.sign(json!({ "typ": "JWT" }), &claims)));
+            }
+        }
+        request
+    }
+}
+
+fn secret_id() -> String {
+    secret()
+}
+
+fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// The answer to a registration.
+#[derive(Deserialize)]
+struct Answer {
+    client_id: String,
+    client_secret: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+impl Shared {
+    /// What this issuer knows us by; found out or agreed on the first time.
+    pub(super) async fn registration(
+        &self,
+        found: &Found,
+        known: &Registered,
+        redirect: &Url,
+    ) -> Result<Registration, String> {
+        if let Some(client) = &known.beforehand {
+            return Ok(client.clone());
+        }
+        if let Some(client) = self.lock().registered.get(&found.issuer) {
+            return Ok(client.clone());
+        }
+        let client = match &known.document {
+            Some(document) if found.server.client_id_metadata_document_supported => {
+                Registration::public(document)
+            }
+            _ => self.register(found, known, redirect).await?,
+        };
+        self.lock().registered.insert(found.issuer.clone(), client.clone());
+        Ok(client)
+    }
+
+    async fn register(
+        &self,
+        found: &Found,
+        known: &Registered,
+        redirect: &Url,
+    ) -> Result<Registration, String> {
+        let issuer = &found.issuer;
+        let place = found.server.registration_endpoint.as_ref().ok_or_else(|| {
+            format!("`{issuer}` registers no clients: register one there, and give its id")
+        })?;
+        let offered = found.server.token_endpoint_auth_methods_supported.as_deref();
+        let methods = ["none", "client_secret_basic", "client_secret_post"];
+        let method = methods
+            .iter()
+            .find(|method| offered.is_none_or(|all| all.iter().any(|one| one == *method)))
+            .unwrap_or(&"none");
+        let wish = json!({
+            "client_name": known.name,
+            "redirect_uris": [redirect.as_str()],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": method,
+            "application_type": "native",
+        });
+        let request = self.client.post(safe(place)?).header("content-type", "application/json");
+        let response = request.body(wish.to_string()).send().await;
+        let response = response.map_err(|error| crate::transport::http::explain(&error))?;
+        let status = response.status();
+        let text = response.bytes().await.unwrap_or_default();
+        if !status.is_success() {
+            let why = String::from_utf8_lossy(&text[..text.len().min(400)]).into_owned();
+            return Err(format!(
+                "`{issuer}` refuses to register a client that is sent back to `{redirect}`: {why}"
+            ));
+        }
+        let answer: Answer = serde_json::from_slice(&text).map_err(|error| {
+            format!("`{issuer}` registers clients in a way of its own: {error}")
+        })?;
+        Ok(Registration {
+            id: answer.client_id,
+            proof: match (answer.client_secret, answer.token_endpoint_auth_method.as_deref()) {
+                (_, Some("none")) | (None, _) => Proof::None,
+                (Some(secret), method) => Proof::Secret {
+                    secret,
+                    in_form: method.map(|method| method == "client_secret_post"),
+                },
+            },
+        })
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("id", &self.id).finish_non_exhaustive()
+    }
+}
