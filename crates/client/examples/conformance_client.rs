@@ -136,6 +136,15 @@ async fn play(client: &Client, scenario: &str, context: &Value) -> Result {
             let schema = tool.ok_or("the tool is not there")?.input_schema.clone();
             client.tool("json_schema_echo").arg("schema", schema).send().await?;
         }
+        "sep-2640-client-no-prefetch" => {
+            client.list_skills().await?;
+        }
+        _ if scenario.starts_with("sep-2640-client-verify") => {
+            for skill in client.list_skills().await? {
+                let open = client.open_skill(&skill).await?;
+                open.read("skill://pdf-processing/references/FORMS.md").await?;
+            }
+        }
         _ if scenario.starts_with("auth/") => {
             client.list_tools().await?;
             client.tool("test-tool").send().await?;

@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Result},
     listen::{Change, Changes},
     pages::{self, Tools},
+    skills::{OpenSkill, Skill},
     transport::Endpoint,
 };
 use futures_util::{Stream, TryStreamExt};
@@ -130,6 +131,16 @@ impl Client {
     /// All prompts.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
         self.prompts().try_collect().await
+    }
+
+    /// All skills. Nothing of them is fetched until one is opened.
+    pub async fn list_skills(&self) -> Result<Vec<Skill>> {
+        pages::items(self.shared.clone(), "skills/list").try_collect().await
+    }
+
+    /// Fetches a skill's text, if it is what the list says.
+    pub async fn open_skill(&self, skill: &Skill) -> Result<OpenSkill> {
+        OpenSkill::new(self.clone(), skill.clone()).await
     }
 
     /// Reads a resource.

@@ -26,6 +26,7 @@ mod form;
 mod listen;
 pub mod oauth;
 mod pages;
+mod skills;
 pub mod transport;
 
 pub use answer::Answer;
@@ -35,5 +36,6 @@ pub use connect::{Builder, Server};
 pub use error::{Error, Failure, Result};
 pub use listen::{Change, Changes};
 pub use oauth::OAuth;
+pub use skills::{OpenSkill, Skill};
 pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
 pub use zcp_wire as wire;
