@@ -1,4 +1,4 @@
-"""Runs the official conformance suite against a server and grades every check it wrote down.
+"""Runs the official conformance suite against a server and a client, and grades every check it wrote down.
 
 The suite's own exit code forgives warnings and does not count scenarios; this does neither.
 """
@@ -35,6 +35,8 @@ class Set:
     scenarios: int
     # Checks the suite lets pass without trying them: here only SUCCESS will do.
     proofs: tuple[tuple[str, str], ...] = ()
+    # Checks that may be skipped, of a client.
+    most_skipped: int | None = None
 
 
 def required(revision, scenarios):
@@ -55,6 +57,13 @@ SETS = (
     whole("2026-07-28", 40),
 )
 
+CLIENT_SETS = (
+    # What a client of 2026-07-28 never sends is skipped: `initialize` and what follows it.
+    Set("client, all", ("--suite", "all"), 48, most_skipped=2),
+    Set("client, req. 2025-11-25", ("--requirements", "2025-11-25"), 18),
+    Set("client, req. 2026-07-28", ("--requirements", "2026-07-28"), 32, most_skipped=2),
+)
+
 # Families of extension scenarios the server does not claim to support.
 NOT_YET = ("tasks-", "sep-2640-")
 
@@ -64,6 +73,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", required=True, help="the suite's command")
     parser.add_argument("--url", required=True, help="the server's MCP endpoint")
+    parser.add_argument("--client", required=True, help="the client's command")
     parser.add_argument("--results", required=True, type=pathlib.Path, help="where reports go")
     parser.add_argument("--scenario", help="run this scenario alone and print its checks")
     options, rest = parser.parse_known_args()
@@ -71,17 +81,22 @@ def main():
         parser.error(f"{rest[0]} goes with --scenario")
 
     shutil.rmtree(options.results, ignore_errors=True)
-    suite = Suite(options.suite, options.url, options.results)
+    server = Suite(options.suite, "server", ("--url", options.url), options.results)
+    client = Suite(options.suite, "client", ("--command", options.client), options.results)
     if options.scenario:
+        clients = re.findall(r"^  - (\S+)", client.list("--client"), re.MULTILINE)
+        suite = client if options.scenario in clients else server
         return show_scenario(suite, options.scenario, rest)
-    return grade_sets(suite)
+    return grade_sets(server, client)
 
 
-def grade_sets(suite):
+def grade_sets(server, client):
     # The sets overlap, so what happens in several of them is told once.
     troubles, skipped = {}, {}
     print_heading()
-    for selection in SETS:
+    runs = [(server, selection) for selection in SETS]
+    runs += [(client, selection) for selection in CLIENT_SETS]
+    for suite, selection in runs:
         started = time.monotonic()
         outcome = suite.run(selection.name, selection.flags)
         graded = {name: outcome.scenarios[name] for name in suite.graded(selection, outcome)}
@@ -93,13 +108,13 @@ def grade_sets(suite):
             if check["status"] == "SKIPPED":
                 skipped.setdefault(f"{name}: {check['id']}", []).append(selection.name)
 
-    print_not_yet(suite.list("--server"))
+    print_not_yet(server.list("--server"))
     for what, where in skipped.items():
         print(f"skipped: {what} ({', '.join(where)})")
     for what, (why, where) in troubles.items():
         print(f"\n{paint('FAILURE', what)} ({', '.join(where)})\n{indent(why)}")
     if troubles:
-        print(f"\nreports and logs: {suite.results}")
+        print(f"\nreports and logs: {server.results}")
     return 1 if troubles else 0
 
 
@@ -121,6 +136,10 @@ def troubles_of(selection, graded, outcome):
         if statuses != ["SUCCESS"]:
             why = f"only SUCCESS will do, not {', '.join(statuses) or 'its absence'}"
             troubles.append((f"{name}: {proof}", why))
+    skipped = sum(check["status"] == "SKIPPED" for _, check in every_check(graded))
+    if selection.most_skipped is not None and skipped > selection.most_skipped:
+        why = f"{skipped} checks were skipped, {selection.most_skipped} may be"
+        troubles.append(("too much is skipped", why))
     if outcome.code != 0 and not troubles:
         troubles.append(("the suite failed", f"its exit code is {outcome.code}: see {outcome.log}"))
     return troubles
@@ -163,16 +182,19 @@ class Outcome:
 
 
 class Suite:
-    def __init__(self, command, url, results):
-        self.command, self.url, self.results = command, url, results
+    """The suite, in one of its two roles: what it grades is named by `target`."""
+
+    def __init__(self, command, role, target, results):
+        self.command, self.role, self.target, self.results = command, role, target, results
 
     def run(self, name, flags):
         """One run of the suite: its exit code, and every scenario's checks."""
-        assert_server(self.url)
-        reports = self.results / name.replace(" ", "-")
+        if self.role == "server":
+            assert_server(self.target[1])
+        reports = self.results / re.sub("[ ,.]+", "-", name)
         reports.mkdir(parents=True)
         log = reports / "suite.log"
-        command = [self.command, "server", "--url", self.url, *flags, "-o", str(reports)]
+        command = [self.command, self.role, *self.target, *flags, "-o", str(reports)]
         with log.open("w") as output:
             try:
                 code = subprocess.run(
@@ -180,13 +202,15 @@ class Suite:
                 ).returncode
             except subprocess.TimeoutExpired:
                 code = f"none after {SUITE_MINUTES} minutes"
-        return Outcome(code, log, read_reports(reports))
+        return Outcome(code, log, read_reports(reports, self.role))
 
     def graded(self, selection, outcome):
         """The scenarios that count: a required set also runs some its revision does not score."""
         if "--requirements" not in selection.flags:
             return sorted(outcome.scenarios)
-        scored = self.list(*selection.flags).split("Client scenarios")[0]
+        servers, clients = self.list(*selection.flags).split("Client scenarios")
+        clients = clients.split("never scored")[0]
+        scored = servers if self.role == "server" else clients
         scored = re.findall(r"^  - (\S+)", scored, re.MULTILINE)
         return sorted(set(scored) & set(outcome.scenarios))
 
@@ -196,11 +220,15 @@ class Suite:
         ).stdout
 
 
-def read_reports(directory):
-    """Reads `server-<scenario>-<timestamp>/checks.json`; a scenario that threw has none."""
+def read_reports(directory, role):
+    """Reads each scenario's `checks.json`; a scenario that threw has none.
+
+    Its folder is `server-<scenario>-<timestamp>` or, of a client, `<scenario>-<timestamp>`."""
+    prefix = "server-" if role == "server" else ""
     scenarios = {}
-    for report in directory.iterdir():
-        name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", report.name)
+    for report in directory.rglob("*Z"):
+        path = report.relative_to(directory).as_posix()
+        name = re.fullmatch(rf"{prefix}(.+)-\d{{4}}-\d\d-\d\dT[\d-]+Z", path)
         if name:
             checks = report / "checks.json"
             scenarios[name[1]] = json.loads(checks.read_text()) if checks.exists() else []
@@ -290,14 +318,14 @@ def send(url, verb, body, headers):
 
 def print_heading():
     columns = " ".join(f"{status:>8}" for status in (*STATUSES, "seconds"))
-    print(f"{'set':22} {'clean':>7} {columns}")
+    print(f"{'set':24} {'clean':>7} {columns}")
 
 
 def print_set(selection, graded, failed, seconds):
     clean = sum(is_clean(checks) for checks in graded.values())
     counts = collections.Counter(check["status"] for _, check in every_check(graded))
     columns = " ".join(f"{counts[status]:8}" for status in STATUSES)
-    name = paint("FAILURE" if failed else "SUCCESS", f"{selection.name:22}")
+    name = paint("FAILURE" if failed else "SUCCESS", f"{selection.name:24}")
     print(f"{name} {f'{clean}/{len(graded)}':>7} {columns} {seconds:8.1f}")
 
 

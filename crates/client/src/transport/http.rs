@@ -17,12 +17,13 @@ use futures_util::{
 };
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fmt,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 use zcp_wire::{
     Frame, Frames, Id, Message, Peer,
@@ -45,6 +46,8 @@ const REDIRECTS: usize = 3;
 /// How long a connection may take, and a farewell.
 const CONNECT: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the stream of events may take to open.
+const LISTEN: Duration = Duration::from_secs(2);
 
 /// A server at a URL, or behind a Unix socket.
 ///
@@ -140,6 +143,8 @@ impl Endpoint for Http {
                 url: self.url.clone(),
                 client: self.client()?,
                 session: Mutex::default(),
+                waiting: Mutex::default(),
+                is_listening: watch::Sender::new(true),
                 tasks: tasks.clone(),
                 oauth: self.oauth.clone(),
             });
@@ -177,6 +182,9 @@ impl Peer for Talk {
         let reading =
             Reading { way: self.0.clone(), headers: headers.0, id: id.clone(), fate: fate.clone() };
         let frames = stream::once(async move {
+            if reading.id.is_some() {
+                reading.way.listen_first().await;
+            }
             let post = || reading.way.post(text.clone(), reading.headers.clone());
             match reading.way.send(&Method::POST, post).await {
                 Ok(response) => reading.of(response).await,
@@ -187,20 +195,18 @@ impl Peer for Talk {
             }
         });
         let Some(id) = id else { return Frames::stream(frames.flatten()) };
-        let open = Open { way: self.0.clone(), id: Some(id) };
-        Frames::stream(stream::unfold(
-            (Box::pin(frames.flatten()), open),
-            async |(mut frames, mut open)| {
-                let Some(frame) = frames.next().await else {
-                    open.id = None;
-                    return None;
-                };
-                if matches!(frame, Frame::Response(_)) {
-                    open.id = None;
-                }
-                Some((frame, (frames, open)))
-            },
-        ))
+        let (sender, strays) = mpsc::channel(1);
+        self.0.waiting().insert(id.clone(), sender);
+        let open = Open { way: self.0.clone(), id, is_answered: false };
+        let state = (Box::pin(frames.flatten()), strays, open);
+        Frames::stream(stream::unfold(state, async |(mut frames, mut strays, mut open)| {
+            let frame = tokio::select! {
+                frame = frames.next() => frame,
+                Some(stray) = strays.recv() => Some(stray),
+            };
+            open.is_answered |= matches!(frame, Some(Frame::Response(_)) | None);
+            Some((frame?, (frames, strays, open)))
+        }))
     }
 
     /// What a session is told beside its calls; ends when the server has no such stream.
@@ -211,14 +217,24 @@ impl Peer for Talk {
             id: None,
             fate: Fate::default(),
         };
+        let way = self.0.clone();
+        way.is_listening.send_replace(false);
         let frames = stream::once(async move {
             let get = || reading.way.get(&reading.headers, None);
-            match reading.way.send(&Method::GET, get).await {
+            let answered = reading.way.send(&Method::GET, get).await;
+            reading.way.is_listening.send_replace(true);
+            match answered {
                 Ok(response) if is_events(&response) => reading.of(response).await,
                 _ => stream::empty().boxed(),
             }
         });
-        Frames::stream(frames.flatten())
+        // A server that lost a call's stream may answer on this one.
+        Frames::stream(frames.flatten().filter_map(move |frame| {
+            std::future::ready(match frame {
+                Frame::Response(response) => way.deliver(response),
+                other => Some(other),
+            })
+        }))
     }
 }
 
@@ -227,6 +243,10 @@ struct Way {
     url: Url,
     client: Client,
     session: Mutex<Option<Session>>,
+    /// Requests under way, for answers that come by another stream.
+    waiting: Mutex<HashMap<Id, mpsc::Sender<Frame>>>,
+    /// False while the stream of events is being opened.
+    is_listening: watch::Sender<bool>,
     tasks: TaskTracker,
     oauth: Option<OAuth>,
 }
@@ -240,6 +260,28 @@ struct Session {
 impl Way {
     fn session(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<Id, mpsc::Sender<Frame>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the stream of events is open: what a call makes the server say there is lost
+    /// otherwise.
+    async fn listen_first(&self) {
+        let mut listening = self.is_listening.subscribe();
+        let open = listening.wait_for(|listening| *listening);
+        if tokio::time::timeout(LISTEN, open).await.is_err() {
+            // Some servers say nothing before there is an event.
+            self.is_listening.send_replace(true);
+        }
+    }
+
+    /// Gives an answer to whoever waits for it; nothing is left over.
+    fn deliver(&self, response: zcp_wire::Response) -> Option<Frame> {
+        let sender = self.waiting().remove(response.id.as_ref()?)?;
+        let _ = sender.try_send(Frame::Response(response));
+        None
     }
 
     fn session_headers(&self) -> HeaderMap {
@@ -313,16 +355,18 @@ impl Way {
 /// A request under way. In a session, hanging up is not enough to cancel it.
 struct Open {
     way: Arc<Way>,
-    id: Option<Id>,
+    id: Id,
+    is_answered: bool,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        if self.way.session().is_none() {
+        self.way.waiting().remove(&self.id);
+        if self.is_answered || self.way.session().is_none() {
             return;
         }
-        let (way, text) = (self.way.clone(), switchboard::cancelled(&id).into_text().into_bytes());
+        let text = switchboard::cancelled(&self.id).into_text().into_bytes();
+        let way = self.way.clone();
         self.way.tasks.spawn(async move {
             let post = || way.post(text.clone(), way.session_headers());
             let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, post)).await;
