@@ -3,9 +3,18 @@
 use clap::{Parser, Subcommand};
 use std::{net::SocketAddr, path::PathBuf};
 
-/// MCP servers for every client, of every age.
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  something else went wrong
+  2  what was typed is wrong
+  3  the tool ran, and failed
+  4  the server refused
+  5  the server cannot be reached, went away, or takes too long
+  6  the server wants a token";
+
+/// MCP servers for every client, and a client for every server, of every age.
 #[derive(Debug, Parser)]
-#[command(name = "zcp", version, arg_required_else_help = true)]
+#[command(name = "zcp", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -23,6 +32,134 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Serve a demo: a few tools, a resource, a prompt, a question, something long.
     Serve(Serve),
+    /// List what a server offers.
+    List(List),
+    /// Call a tool of a server.
+    Call(Call),
+    /// Read a resource of a server.
+    Read(Read),
+    /// Get a prompt of a server, filled.
+    Prompt(Prompt),
+    /// Ask a server what an argument could be.
+    Complete(Complete),
+    /// Ask a server for a sign of life.
+    Ping(Ping),
+}
+
+/// Which server, and how to reach it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// A URL, a command line in quotes, unix:PATH, or a name from a client's configuration file.
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// A header of every request, such as "Authorization: Bearer …". Repeat for more.
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// A variable of the command's environment. Repeat for more.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+
+    /// Speak this revision, and find nothing out.
+    #[arg(long, value_name = "DATE")]
+    pub(crate) revision: Option<String>,
+
+    /// Seconds without a sign of life after which the server is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp list https://example.com/mcp
+  zcp list 'uvx mcp-server-time' tools")]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Only these.
+    #[arg(value_enum)]
+    pub(crate) what: Option<What>,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum What {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Arguments are strings where the tool's schema says so, and JSON otherwise.
+
+Examples:
+  zcp call https://example.com/mcp add a=1 b=2
+  zcp call 'uvx mcp-server-time' get_current_time timezone=UTC
+  zcp call memory create_entities --args @entities.json")]
+pub(crate) struct Call {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Which tool.
+    pub(crate) tool: String,
+
+    /// Arguments.
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) args: Vec<String>,
+
+    /// All arguments as a JSON object: the text itself, @FILE, or - for standard input.
+    #[arg(long = "args", value_name = "JSON")]
+    pub(crate) whole: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Read {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Which resource.
+    pub(crate) uri: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Prompt {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Which prompt.
+    pub(crate) name: String,
+
+    /// What it is filled with.
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) args: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp complete https://example.com/mcp greet name An
+  zcp complete https://example.com/mcp 'book://{id}' id 4")]
+pub(crate) struct Complete {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// A prompt's name, or a resource's template.
+    pub(crate) of: String,
+
+    /// Which argument.
+    pub(crate) argument: String,
+
+    /// What has been typed of it.
+    #[arg(default_value = "")]
+    pub(crate) typed: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ping {
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// Where to serve: on HTTP at 127.0.0.1:8787 unless something is said.

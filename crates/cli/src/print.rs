@@ -1,6 +1,7 @@
 //! What people and programs are shown.
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 use serde_json::json;
 use std::{
     error::Error,
@@ -9,6 +10,10 @@ use std::{
     path::Path,
 };
 use tracing_subscriber::EnvFilter;
+use zcp_client::{
+    Progress,
+    wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},
+};
 
 const NAME: Style = Style::new().bold();
 const LINK: Style = AnsiColor::Cyan.on_default();
@@ -105,5 +110,76 @@ pub(crate) fn failure(error: &dyn Error, json: bool) {
         let _ = writeln!(anstream::stderr(), "{}", json!({ "error": error.to_string() }));
     } else {
         let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {error}");
+    }
+}
+
+/// A value for programs, on one line.
+pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(value)?)?;
+    out.flush()
+}
+
+/// Words, as they are.
+pub(crate) fn words(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{}", text.trim_end_matches('\n'))?;
+    out.flush()
+}
+
+/// A heading, and names with what they are.
+pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{NAME}{heading}{NAME:#} {QUIET}({}){QUIET:#}", rows.len())?;
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(40);
+    for (name, about) in rows {
+        let line = about.lines().next().unwrap_or_default();
+        writeln!(out, "  {LINK}{name:<width$}{LINK:#}  {line}")?;
+    }
+    writeln!(out)?;
+    out.flush()
+}
+
+/// What a tool or a prompt says: words as they are, the rest as a note.
+pub(crate) fn content(all: &[Content]) -> io::Result<()> {
+    all.iter().try_for_each(|one| match &one.kind {
+        Kind::Text { text } => words(text),
+        Kind::Image { data, mime_type } => note(&format!("image, {mime_type}"), data),
+        Kind::Audio { data, mime_type } => note(&format!("sound, {mime_type}"), data),
+        Kind::ResourceLink(resource) => words(&format!("{}: {}", resource.name, resource.uri)),
+        Kind::Resource { resource } => contents(resource),
+        other => words(&serde_json::to_string_pretty(other)?),
+    })
+}
+
+/// A resource: text as it is, bytes as a note.
+pub(crate) fn contents(resource: &ResourceContents) -> io::Result<()> {
+    match &resource.data {
+        TextOrBlob::Text(text) => words(text),
+        TextOrBlob::Blob(data) => note(resource.mime_type.as_deref().unwrap_or("bytes"), data),
+    }
+}
+
+fn note(what: &str, data: &str) -> io::Result<()> {
+    let bytes = data.len() / 4 * 3;
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{QUIET}[{what}, about {bytes} bytes; --json shows them]{QUIET:#}")
+}
+
+/// How far a call has come, on one line that is written over.
+pub(crate) fn progress(progress: &Progress) {
+    let share = progress.total.filter(|total| *total > 0.0).map(|total| progress.progress / total);
+    let far = match share {
+        Some(share) => format!("{:3.0} %", (share * 100.0).clamp(0.0, 100.0)),
+        None => format!("{}", progress.progress),
+    };
+    let message = progress.message.as_deref().unwrap_or_default();
+    let _ = write!(anstream::stderr(), "\r\x1b[2K{QUIET}{far} {message}{QUIET:#}");
+}
+
+/// Makes room after the last line of progress.
+pub(crate) fn no_progress() {
+    if io::IsTerminal::is_terminal(&io::stderr()) {
+        let _ = write!(anstream::stderr(), "\r\x1b[2K");
     }
 }

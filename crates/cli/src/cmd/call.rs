@@ -1,0 +1,84 @@
+//! `zcp call`: one call of a tool.
+
+use crate::{args::Call, print, target};
+use serde_json::{Map, Value};
+use std::{error::Error, io::Read};
+use zcp_client::wire::mcp::tools::Tool;
+
+pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
+    let mut args = match &call.whole {
+        Some(text) => whole(text)?,
+        None => Map::new(),
+    };
+    let client = target::reach(&call.target, json).await?;
+    // What the tool wants decides what is meant by `a=1`; older servers may not list it.
+    let tools = client.list_tools().await.unwrap_or_default();
+    let tool = tools.iter().find(|tool| tool.name == call.tool);
+    for text in &call.args {
+        let (name, value) = pair(text, tool)?;
+        args.insert(name, value);
+    }
+    let result = client.tool(&call.tool).args(Value::Object(args)).send().await;
+    if !json {
+        print::no_progress();
+    }
+    let result = result?;
+    client.close().await;
+    if json {
+        print::json(&result)?;
+    } else if result.content.is_empty() {
+        let structured = result.structured_content.clone().unwrap_or_default();
+        print::words(&serde_json::to_string_pretty(&structured)?)?;
+    } else if !result.is_error {
+        print::content(&result.content)?;
+    }
+    match result.is_error {
+        true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
+        false => Ok(()),
+    }
+}
+
+/// All arguments, from where it is said they are.
+fn whole(text: &str) -> Result<Map<String, Value>, Box<dyn Error>> {
+    let text = match text.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?,
+        None if text == "-" => {
+            let mut all = String::new();
+            std::io::stdin().read_to_string(&mut all)?;
+            all
+        }
+        None => text.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| format!("--args is no JSON object: {error}").into())
+}
+
+/// `name=value`: text where the tool wants text, otherwise JSON, otherwise text.
+fn pair(text: &str, tool: Option<&Tool>) -> Result<(String, Value), Box<dyn Error>> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    let kind = tool.map(|tool| &tool.input_schema["properties"][name]["type"]);
+    let value = match kind.and_then(Value::as_str) {
+        Some("string") => value.into(),
+        _ => serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+    };
+    Ok((name.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_decides_what_is_meant() {
+        let schema =
+            json!({ "properties": { "id": { "type": "string" }, "n": { "type": "integer" } } });
+        let tool = Tool { input_schema: schema, ..Tool::default() };
+        let value = |text: &str| pair(text, Some(&tool)).unwrap().1;
+        assert_eq!(value("id=42"), json!("42"));
+        assert_eq!(value("n=42"), json!(42));
+        assert_eq!(value("other=[1,2]"), json!([1, 2]));
+        assert_eq!(value("other=a=b"), json!("a=b"));
+        assert!(pair("no", Some(&tool)).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Questions of a server to the user, asked in the terminal.
+
+use serde_json::{Map, Value};
+use std::io::{self, BufRead, IsTerminal, Write};
+use zcp_client::{
+    Answer,
+    wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode},
+};
+
+/// Asks the user. Without a terminal there is nobody to ask, and the answer is no.
+pub(crate) async fn ask(question: Elicit) -> Answer<ElicitResult> {
+    if !io::stdin().is_terminal() {
+        return Ok(ElicitResult { action: Action::Decline, content: None });
+    }
+    let asked = tokio::task::spawn_blocking(move || in_terminal(&question)).await;
+    Ok(asked
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or(ElicitResult { action: Action::Cancel, content: None }))
+}
+
+fn in_terminal(question: &Elicit) -> io::Result<ElicitResult> {
+    let said = |action, content| Ok(ElicitResult { action, content });
+    show(&format!("\nThe server asks: {}", question.message))?;
+    if question.mode == Some(Mode::Url) {
+        let url = question.url.as_deref().unwrap_or_default();
+        show(&format!("It wants you to visit this page:\n  {url}"))?;
+        let answer = line("Open it yourself if you trust it. Have you? [y/N] ")?;
+        let yes = answer.is_some_and(|answer| answer.eq_ignore_ascii_case("y"));
+        return said(if yes { Action::Accept } else { Action::Decline }, None);
+    }
+    let schema = question.requested_schema.as_ref();
+    let fields = schema.and_then(|schema| schema["properties"].as_object());
+    let mut filled = Map::new();
+    for (name, field) in fields.into_iter().flatten() {
+        let Some(text) = line(&prompt(name, field))? else { return said(Action::Cancel, None) };
+        if text.is_empty() {
+            continue; // Its default, if it has one, is filled in.
+        }
+        filled.insert(name.clone(), value(field, text));
+    }
+    let sure = line("Send this? [Y/n] ")?;
+    match sure.as_deref() {
+        None => said(Action::Cancel, None),
+        Some("n" | "N" | "no") => said(Action::Decline, None),
+        Some(_) => said(Action::Accept, Some(Value::Object(filled))),
+    }
+}
+
+fn prompt(name: &str, field: &Value) -> String {
+    let label = field["title"].as_str().unwrap_or(name);
+    let about = field["description"].as_str().map(|text| format!(" ({text})")).unwrap_or_default();
+    let choices = field["enum"].as_array().map(|all| {
+        let all: Vec<_> = all.iter().filter_map(Value::as_str).collect();
+        format!(" [{}]", all.join("/"))
+    });
+    let default = field.get("default").map(|value| format!(" [{value}]")).unwrap_or_default();
+    format!("  {label}{about}{}{default}: ", choices.unwrap_or_default())
+}
+
+/// What was typed, as the form wants it.
+fn value(field: &Value, text: String) -> Value {
+    match field["type"].as_str() {
+        Some("integer" | "number" | "array") => {
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        }
+        Some("boolean") => match text.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Value::Bool(true),
+            "n" | "no" | "false" => Value::Bool(false),
+            _ => Value::String(text),
+        },
+        _ => Value::String(text),
+    }
+}
+
+fn show(text: &str) -> io::Result<()> {
+    writeln!(anstream::stderr(), "{text}")
+}
+
+/// A line that was typed; none at the end of the input.
+fn line(prompt: &str) -> io::Result<Option<String>> {
+    let mut err = anstream::stderr();
+    write!(err, "{prompt}")?;
+    err.flush()?;
+    let mut text = String::new();
+    let read = io::stdin().lock().read_line(&mut text)?;
+    Ok((read > 0).then(|| text.trim().to_owned()))
+}
