@@ -13,4 +13,5 @@ guides! {
     writing_a_server = "../../docs/writing-a-server.md",
     wires = "../../docs/wires.md",
     revisions = "../../docs/revisions.md",
+    client = "../../docs/client.md",
 }

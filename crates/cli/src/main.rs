@@ -27,11 +27,18 @@ async fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             print::failure(&*error, args.json);
             exit_code(&*error)
         }
     }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// What went wrong, for scripts. `args` has the list for people.

@@ -133,11 +133,19 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
     writeln!(out, "{NAME}{heading}{NAME:#} {QUIET}({}){QUIET:#}", rows.len())?;
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(40);
     for (name, about) in rows {
-        let line = about.lines().next().unwrap_or_default();
+        let line = shortened(about.lines().next().unwrap_or_default());
         writeln!(out, "  {LINK}{name:<width$}{LINK:#}  {line}")?;
     }
     writeln!(out)?;
     out.flush()
+}
+
+/// A line that fits beside a name.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 /// What a tool or a prompt says: words as they are, the rest as a note.

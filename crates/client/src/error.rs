@@ -1,7 +1,11 @@
 //! Why something did not work, for whoever can do something about it.
 
 use std::{fmt, time::Duration};
-use zcp_wire::{RpcError, mcp::tools::CallToolResult};
+use zcp_wire::{
+    RpcError,
+    error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND},
+    mcp::tools::CallToolResult,
+};
 
 /// Why something did not work.
 #[derive(Debug, Clone)]
@@ -58,6 +62,11 @@ impl Error {
             Self::Refused(error) => Some(error.code),
             _ => None,
         }
+    }
+
+    /// Whether what was asked for is not there: resources have had two codes for that.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.code(), Some(RESOURCE_NOT_FOUND | INVALID_PARAMS | METHOD_NOT_FOUND))
     }
 
     pub(crate) fn invalid(why: impl fmt::Display) -> Self {

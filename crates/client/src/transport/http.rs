@@ -1,4 +1,8 @@
-//! Streamable HTTP: a POST a message; answers as JSON or as an event stream that can be resumed.
+//! Streamable HTTP: a POST a message.
+
+mod reading;
+
+pub(super) use reading::{frames_of, is_events};
 
 use super::{End, Endpoint, Fate, Headers, Opened, Opening, sse2024::Sse2024, switchboard};
 use crate::{
@@ -6,18 +10,15 @@ use crate::{
     oauth::{OAuth, Refusal},
 };
 use ::http::{
-    Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
 };
 use bytes::Bytes;
-use futures_util::{
-    Stream, StreamExt,
-    future::BoxFuture,
-    stream::{self, BoxStream},
-};
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use reading::Reading;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     fmt,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -26,21 +27,10 @@ use std::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 use zcp_wire::{
-    Frame, Frames, Id, Message, Peer,
+    Frame, Frames, Id, Peer,
     header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
-    sse,
 };
 
-/// Bytes an answer may have.
-const LARGEST: usize = 64 * 1024 * 1024;
-/// Bytes of an error's body that people are shown.
-const SHOWN: usize = 400;
-/// How long to wait before a broken stream is resumed, if the server does not say.
-const RETRY: Duration = Duration::from_secs(1);
-/// The longest a server may ask a client to wait.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How often in a row a stream is resumed that says nothing new.
-const RESUMES: usize = 5;
 /// Redirects that are followed, to the same server only.
 const REDIRECTS: usize = 3;
 /// How long a connection may take, and a farewell.
@@ -372,180 +362,6 @@ impl Drop for Open {
             let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, post)).await;
         });
     }
-}
-
-/// An answer on its way.
-struct Reading {
-    way: Arc<Way>,
-    headers: HeaderMap,
-    /// The request that is answered; none for what answers no request.
-    id: Option<Id>,
-    fate: Fate,
-}
-
-impl Reading {
-    async fn of(self, response: Response) -> BoxStream<'static, Frame> {
-        if let Some(id) = response.headers().get(&SESSION_ID) {
-            let version = self.headers.get(&PROTOCOL_VERSION).cloned();
-            *self.way.session() = Some(Session { id: id.clone(), version });
-        }
-        if is_events(&response) {
-            return self.events(response).boxed();
-        }
-        let status = response.status();
-        let text = match body(response).await {
-            Ok(text) => text,
-            Err(why) => {
-                self.fate.gone(why);
-                return stream::empty().boxed();
-            }
-        };
-        let frames = frames_of(text.clone());
-        if !status.is_success() || (frames.is_empty() && self.id.is_some()) {
-            self.fate.set(failure(status, &text));
-        }
-        let id = self.id;
-        stream::iter(frames.into_iter().map(move |frame| answering(frame, id.as_ref()))).boxed()
-    }
-
-    fn events(self, response: Response) -> impl Stream<Item = Frame> + Send + 'static {
-        let events = Events {
-            reading: self,
-            bytes: response.bytes_stream().boxed(),
-            decoder: sse::Decoder::default(),
-            waiting: VecDeque::new(),
-            last: None,
-            retry: RETRY,
-            resumes: 0,
-        };
-        stream::unfold(events, async |mut events| {
-            let frame = events.next().await?;
-            Some((frame, events))
-        })
-    }
-}
-
-/// An event stream, which goes on where it broke.
-struct Events {
-    reading: Reading,
-    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
-    decoder: sse::Decoder,
-    waiting: VecDeque<Frame>,
-    /// The last event's name.
-    last: Option<String>,
-    retry: Duration,
-    resumes: usize,
-}
-
-impl Events {
-    async fn next(&mut self) -> Option<Frame> {
-        loop {
-            if let Some(frame) = self.waiting.pop_front() {
-                if self.is_answer(&frame) {
-                    // Nothing comes after it.
-                    self.bytes = stream::empty().boxed();
-                    self.last = None;
-                }
-                return Some(frame);
-            }
-            match self.bytes.next().await {
-                Some(Ok(bytes)) => self.take(&bytes),
-                Some(Err(_)) | None => self.resume().await?,
-            }
-        }
-    }
-
-    fn is_answer(&self, frame: &Frame) -> bool {
-        matches!(frame, Frame::Response(response) if response.id == self.reading.id)
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        for event in self.decoder.push(bytes) {
-            self.resumes = 0;
-            self.last = event.id.or(self.last.take());
-            if let Some(retry) = event.retry {
-                self.retry = retry.min(LONGEST_RETRY);
-            }
-            if !event.data.is_empty() && event.name.is_none_or(|name| name == "message") {
-                self.waiting.extend(frames_of(event.data.into()));
-            }
-        }
-    }
-
-    /// Goes on after the last event, if the server said how.
-    async fn resume(&mut self) -> Option<()> {
-        let Some(last) = self.last.clone() else {
-            self.reading.fate.gone("the stream ended before the answer");
-            return None;
-        };
-        loop {
-            if self.resumes == RESUMES {
-                self.reading.fate.gone("the stream broke, and could not be resumed");
-                return None;
-            }
-            self.resumes += 1;
-            tokio::time::sleep(self.retry).await;
-            let get = || self.reading.way.get(&self.reading.headers, Some(&last));
-            match self.reading.way.send(&Method::GET, get).await {
-                Ok(response) if is_events(&response) => {
-                    self.bytes = response.bytes_stream().boxed();
-                    self.decoder = sse::Decoder::default();
-                    return Some(());
-                }
-                Ok(response) if response.status().is_server_error() => (),
-                Ok(response) => {
-                    let status = response.status();
-                    let text = body(response).await.unwrap_or_default();
-                    self.reading.fate.set(failure(status, &text));
-                    return None;
-                }
-                Err(_) => (),
-            }
-        }
-    }
-}
-
-pub(super) fn is_events(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
-    response.status().is_success() && kind.trim().eq_ignore_ascii_case("text/event-stream")
-}
-
-async fn body(response: Response) -> Result<Bytes, String> {
-    let mut all = vec![];
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        all.extend_from_slice(&chunk.map_err(|error| explain(&error))?);
-        if all.len() > LARGEST {
-            return Err(format!("the answer has more than {LARGEST} bytes"));
-        }
-    }
-    Ok(all.into())
-}
-
-pub(super) fn frames_of(text: Bytes) -> Vec<Frame> {
-    match Message::parse(text) {
-        Ok(Message::One(frame)) => vec![frame],
-        Ok(Message::Batch(frames)) => frames.into_iter().flatten().collect(),
-        Err(_) => vec![],
-    }
-}
-
-/// An error whose id could not be told answers the request it came for.
-fn answering(frame: Frame, id: Option<&Id>) -> Frame {
-    match frame {
-        Frame::Response(mut response) if response.id.is_none() => {
-            response.id = id.cloned();
-            Frame::Response(response)
-        }
-        other => other,
-    }
-}
-
-fn failure(status: StatusCode, text: &[u8]) -> Failure {
-    let text = String::from_utf8_lossy(text);
-    let shown = text.char_indices().nth(SHOWN).map_or(&*text, |(end, _)| &text[..end]);
-    Failure::Status { status: status.as_u16(), text: shown.trim().to_owned() }
 }
 
 /// An error and what is behind it, without the URL's secrets.
