@@ -116,11 +116,19 @@ end_install() {
     echo "$*" >"$stamp"
 }
 
+# The programs the tests start, all in one build: each by itself would have features of its own, and
+# build what they share again.
+release_programs() {
+    need cargo
+    (cd "$ROOT" && cargo build --release --workspace \
+        --example everything --example conformance_client --bin zcp)
+}
+
 fixture_server() {
     need cargo
     need python3
     local build=${CARGO_TARGET_DIR:-$ROOT/target} port tries=0
-    (cd "$ROOT" && cargo build --release -p zcp --example everything) ||
+    release_programs ||
         fail "the fixture server does not build"
 
     port=$(free_port)
