@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 use zcp_client::{
-    Client, Error, Failure, Http,
+    Client, Error, Failure, Http, OAuth,
     transport::Headers,
     wire::{
         ByteString, Frame, Frames, Id, Notification, Peer, Request, Response, RpcError,
@@ -406,4 +406,20 @@ async fn a_log_on_the_way_is_heard_and_is_no_progress() {
     });
     client.connect(actor).await.unwrap().tool("x").send().await.unwrap();
     assert_eq!(heard.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_token_is_for_one_server_and_never_travels_in_clear() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+        {\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"content\":[]}}";
+    let ((one, _first), (two, _second)) = (canned(answer).await, canned(answer).await);
+    let oauth = OAuth::client_credentials("me", "secret");
+    Client::connect(one.oauth(oauth.clone())).await.expect("it is the first");
+    let error = Client::connect(two.oauth(oauth)).await.expect_err("it is another");
+    assert!(matches!(error, Error::Lost(Failure::Denied(_))), "{error:?}");
+    let clear = Http::new("http://192.0.2.1/mcp").unwrap();
+    let oauth = OAuth::client_credentials("me", "secret");
+    let error = Client::connect(clear.oauth(oauth)).await.expect_err("it is not encrypted");
+    assert!(matches!(&error, Error::Lost(Failure::Denied(why)) if why.contains("https")));
+    assert!(!format!("{error:?}").contains("secret"));
 }

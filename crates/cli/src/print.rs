@@ -181,8 +181,13 @@ pub(crate) fn progress(progress: &Progress) {
         Some(share) => format!("{:3.0} %", (share * 100.0).clamp(0.0, 100.0)),
         None => format!("{}", progress.progress),
     };
-    let message = progress.message.as_deref().unwrap_or_default();
+    let message = harmless(progress.message.as_deref().unwrap_or_default()).replace('\n', " ");
     let _ = write!(anstream::stderr(), "\r\x1b[2K{QUIET}{far} {message}{QUIET:#}");
+}
+
+/// A server's words, without what would make a terminal show something else.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 /// Makes room after the last line of progress.

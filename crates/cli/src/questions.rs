@@ -1,5 +1,6 @@
 //! Questions of a server to the user, asked in the terminal.
 
+use crate::print;
 use serde_json::{Map, Value};
 use std::io::{self, BufRead, IsTerminal, Write};
 use zcp_client::{
@@ -74,13 +75,13 @@ fn value(field: &Value, text: String) -> Value {
 }
 
 fn show(text: &str) -> io::Result<()> {
-    writeln!(anstream::stderr(), "{text}")
+    writeln!(anstream::stderr(), "{}", print::harmless(text))
 }
 
 /// A line that was typed; none at the end of the input.
 fn line(prompt: &str) -> io::Result<Option<String>> {
     let mut err = anstream::stderr();
-    write!(err, "{prompt}")?;
+    write!(err, "{}", print::harmless(prompt))?;
     err.flush()?;
     let mut text = String::new();
     let read = io::stdin().lock().read_line(&mut text)?;

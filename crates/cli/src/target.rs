@@ -112,7 +112,7 @@ struct Configured {
     env: BTreeMap<String, String>,
 }
 
-/// The files of common clients: those of this folder first.
+/// The files of common clients: the user's own first, then those of this folder.
 fn files() -> Vec<PathBuf> {
     let here = [".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
     let home = [
@@ -126,8 +126,8 @@ fn files() -> Vec<PathBuf> {
         "Library/Application Support/Code/User/mcp.json",
     ];
     let folder = env::home_dir().unwrap_or_default();
-    let here = here.iter().map(PathBuf::from);
-    here.chain(home.iter().map(|file| folder.join(file))).collect()
+    let own = home.iter().map(|file| folder.join(file));
+    own.chain(here.iter().map(PathBuf::from)).collect()
 }
 
 /// The server of a name, from the first file that has it.

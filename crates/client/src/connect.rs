@@ -264,6 +264,7 @@ pub(crate) async fn open(settings: &Arc<Settings>, endpoint: &dyn Endpoint) -> R
         Some(Era::Handshake) => handshake(settings, endpoint, opened).await,
         Some(Era::Stateless) => {
             let server = discover(settings, &*opened.peer, settings.patience.quiet).await?;
+            hear_events(settings.clone(), &opened, Era::Stateless);
             Ok(Line::new(opened, server))
         }
         None => probe(settings, endpoint, opened).await,
@@ -277,7 +278,10 @@ async fn probe(settings: &Arc<Settings>, endpoint: &dyn Endpoint, opened: Opened
         Silence::Outage => settings.patience.quiet,
     };
     let error = match discover(settings, &*opened.peer, patience).await {
-        Ok(server) => return Ok(Line::new(opened, server)),
+        Ok(server) => {
+            hear_events(settings.clone(), &opened, Era::Stateless);
+            return Ok(Line::new(opened, server));
+        }
         Err(error) => error,
     };
     let is_old = endpoint.silence() == Silence::Age;
@@ -295,7 +299,8 @@ async fn probe(settings: &Arc<Settings>, endpoint: &dyn Endpoint, opened: Opened
             opened.end.wait().await;
             handshake(settings, endpoint, endpoint.open().await?).await
         }
-        Error::Lost(Failure::Status { status: 401 | 403 | 407 | 429, .. }) => Err(error),
+        // Somebody on the way, or the server's state of the day: nothing that tells its age.
+        Error::Lost(Failure::Status { status: 401 | 403 | 407 | 429 | 500.., .. }) => Err(error),
         Error::Lost(Failure::Status { .. }) => handshake(settings, endpoint, opened).await,
         _ => Err(error),
     }
@@ -398,7 +403,7 @@ async fn initialize(settings: &Arc<Settings>, opened: Opened, offer: Revision) -
         instructions: found.instructions,
     };
     notify(&*opened.peer, &server, "notifications/initialized").await;
-    hear_events(settings.clone(), &opened);
+    hear_events(settings.clone(), &opened, Era::Handshake);
     Ok(Line::new(opened, server))
 }
 
@@ -412,7 +417,7 @@ pub(crate) async fn notify(peer: &dyn Peer, server: &Server, method: &'static st
 }
 
 /// Takes what answers no request, for as long as the way is open.
-fn hear_events(settings: Arc<Settings>, opened: &Opened) {
+fn hear_events(settings: Arc<Settings>, opened: &Opened, era: Era) {
     let peer = opened.peer.clone();
     let mut events = peer.events();
     opened.end.spawn(|stop| async move {
@@ -420,8 +425,10 @@ fn hear_events(settings: Arc<Settings>, opened: &Opened) {
             while let Some(frame) = events.next().await {
                 match frame {
                     Frame::Notification(said) => heard(&settings, &said),
-                    Frame::Request(question) => reply(&settings, &*peer, question).await,
-                    Frame::Response(_) => (),
+                    Frame::Request(question) if era == Era::Handshake => {
+                        reply(&settings, &*peer, question).await;
+                    }
+                    Frame::Request(_) | Frame::Response(_) => (),
                 }
             }
         };

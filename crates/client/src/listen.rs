@@ -2,7 +2,8 @@
 
 use crate::{
     client::Shared,
-    error::Result,
+    connect::Line,
+    error::{Failure, Result},
     transport::{Fate, Headers},
 };
 use ::http::Extensions;
@@ -128,7 +129,7 @@ async fn subscribed(shared: Arc<Shared>, filter: Filter) -> Result<BoxStream<'st
 
 /// The stateless era tells on the stream of a request, which is made again when it breaks.
 fn listening(shared: Arc<Shared>, filter: Filter) -> BoxStream<'static, Change> {
-    let state = Listening { shared, filter, frames: None, wait: FIRST, first: true };
+    let state = Listening { shared, filter, asked: None, wait: FIRST, first: true };
     stream::unfold(state, async |mut state| {
         let change = state.next().await?;
         Some((change, state))
@@ -139,7 +140,7 @@ fn listening(shared: Arc<Shared>, filter: Filter) -> BoxStream<'static, Change> 
 struct Listening {
     shared: Arc<Shared>,
     filter: Filter,
-    frames: Option<Frames>,
+    asked: Option<Asked>,
     wait: Duration,
     first: bool,
 }
@@ -147,16 +148,16 @@ struct Listening {
 impl Listening {
     async fn next(&mut self) -> Option<Change> {
         loop {
-            let Some(frames) = &mut self.frames else {
+            let Some(asked) = &mut self.asked else {
                 if !self.first {
                     tokio::time::sleep(self.wait).await;
                     self.wait = (self.wait * 2).min(LONGEST);
                 }
-                self.frames = self.ask().await;
-                self.first &= self.frames.is_some();
+                self.asked = self.ask().await;
+                self.first &= self.asked.is_some();
                 continue;
             };
-            match frames.next().await {
+            match asked.frames.next().await {
                 Some(Frame::Notification(said)) => {
                     if &*said.method == "notifications/subscriptions/acknowledged" {
                         self.wait = FIRST;
@@ -173,14 +174,17 @@ impl Listening {
                 // The server ended it, for good or because it stops.
                 Some(Frame::Response(response)) if response.result.is_err() => return None,
                 Some(Frame::Response(_)) | None => {
+                    if let Some(Failure::Gone(_)) = asked.fate.get() {
+                        asked.line.lose();
+                    }
                     self.first = false;
-                    self.frames = None;
+                    self.asked = None;
                 }
             }
         }
     }
 
-    async fn ask(&mut self) -> Option<Frames> {
+    async fn ask(&mut self) -> Option<Asked> {
         let line = self.shared.line().await.ok()?;
         let id = self.shared.settings.ids.next();
         let mut params = Map::from_iter([("notifications".to_owned(), json!(self.filter))]);
@@ -190,9 +194,18 @@ impl Listening {
             Request { id, method: "subscriptions/listen".into(), params: Some(text(&params)) };
         let mut extensions = Extensions::new();
         extensions.insert(Headers(headers));
-        extensions.insert(Fate::default());
-        Some(line.peer.send(Frame::Request(request), extensions))
+        let fate = Fate::default();
+        extensions.insert(fate.clone());
+        let frames = line.peer.send(Frame::Request(request), extensions);
+        Some(Asked { frames, fate, line })
     }
+}
+
+/// A subscription under way.
+struct Asked {
+    frames: Frames,
+    fate: Fate,
+    line: Arc<Line>,
 }
 
 impl fmt::Debug for Changes {

@@ -45,6 +45,8 @@ fn line(out: &mut Vec<u8>, field: &str, value: &[u8]) {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
+    /// How much of it has no line end.
+    scanned: usize,
     started: bool,
     current: Event,
     has_data: bool,
@@ -59,6 +61,7 @@ impl Decoder {
             self.started = true;
             if self.buffer.starts_with(b"\xEF\xBB\xBF") {
                 self.buffer.drain(..3);
+                self.scanned = 0;
             }
         }
         let mut events = vec![];
@@ -68,8 +71,18 @@ impl Decoder {
         events
     }
 
+    /// Whether what has been read of the event under way has more bytes than this.
+    pub fn is_too_long(&self, limit: usize) -> bool {
+        self.buffer.len().max(self.current.data.len()) > limit
+    }
+
     fn take_line(&mut self) -> Option<String> {
-        let end = self.buffer.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+        let unseen = &self.buffer[self.scanned..];
+        let Some(end) = memchr::memchr2(b'\n', b'\r', unseen).map(|at| self.scanned + at) else {
+            self.scanned = self.buffer.len();
+            return None;
+        };
+        self.scanned = end;
         let carriage = self.buffer[end] == b'\r';
         if carriage && end + 1 == self.buffer.len() {
             return None; // Its newline may still be on the way.
@@ -77,6 +90,7 @@ impl Decoder {
         let skip = if carriage && self.buffer[end + 1] == b'\n' { 2 } else { 1 };
         let line = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
         self.buffer.drain(..end + skip);
+        self.scanned = 0;
         Some(line)
     }
 

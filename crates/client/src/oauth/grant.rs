@@ -238,8 +238,14 @@ impl Shared {
             let status = response.status();
             let text = response.bytes().await.unwrap_or_default();
             if status.is_success() {
-                return serde_json::from_slice(&text)
-                    .map_err(|_| format!("what `{}` gives is no token", server.issuer));
+                let answer: Answer = serde_json::from_slice(&text)
+                    .map_err(|_| format!("what `{}` gives is no token", server.issuer))?;
+                // A token without a key is anybody's.
+                let is_bound = answer.token_type.eq_ignore_ascii_case("DPoP");
+                return match self.proofs.is_some() && !is_bound {
+                    true => Err(format!("`{}` gives tokens that need no proof", server.issuer)),
+                    false => Ok(answer),
+                };
             }
             let denial: Denial = serde_json::from_slice(&text).unwrap_or_default();
             if denial.error == "use_dpop_nonce" && has_nonce && std::mem::take(&mut again) {

@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub(super) issuer: String,
     /// How.
     pub(super) server: AuthorizationServer,
-    /// The server is of 2025-03-26, and describes nothing.
+    /// Nothing is described: the server is of 2025-03-26.
     pub(super) is_old: bool,
 }
 
@@ -135,7 +135,14 @@ async fn describe(client: &Client, issuer: &str) -> Result<Option<AuthorizationS
 /// A server of 2025-03-26 gives tokens itself, and need not say where.
 async fn old(client: &Client, server: &Url) -> Result<Found, String> {
     let issuer = server.origin().ascii_serialization();
-    let described = get(client, at(server, "/.well-known/oauth-authorization-server")).await?;
+    let described: Option<AuthorizationServer> =
+        get(client, at(server, "/.well-known/oauth-authorization-server")).await?;
+    if let Some(described) = &described
+        && described.issuer.trim_end_matches('/') != issuer
+    {
+        return Err(format!("`{issuer}` says it is `{}`", described.issuer));
+    }
+    let is_old = described.is_none();
     let usual = |place: &str| Some(at(server, place).to_string());
     let described = described.unwrap_or_else(|| AuthorizationServer {
         issuer: issuer.clone(),
@@ -146,7 +153,8 @@ async fn old(client: &Client, server: &Url) -> Result<Found, String> {
     });
     let mut resource = server.clone();
     resource.set_fragment(None);
-    Ok(Found { resource: resource.into(), scopes: None, issuer, server: described, is_old: true })
+    let issuer = described.issuer.clone();
+    Ok(Found { resource: resource.into(), scopes: None, issuer, server: described, is_old })
 }
 
 fn at(url: &Url, path: &str) -> Url {

@@ -69,6 +69,10 @@ struct State {
     registered: BTreeMap<String, Registration>,
     /// All scopes that were ever asked for.
     asked: BTreeSet<String>,
+    /// The server the token is for.
+    server: Option<Url>,
+    /// Who was first shown credentials that were given beforehand.
+    trusted: Option<String>,
 }
 
 /// What a token is asked for with.
@@ -210,6 +214,8 @@ impl OAuth {
         method: &Method,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
+        metadata::safe(server.as_str()).map_err(Refusal::Denied)?;
+        self.shared.belongs_to(server).map_err(Refusal::Denied)?;
         for attempt in 0.. {
             let token = self.shared.fresh().await;
             let request = self.shared.shown(make(), token.as_deref(), method, server);
@@ -246,6 +252,30 @@ pub(crate) enum Refusal {
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A token is for one server, and is shown to no other.
+    fn belongs_to(&self, server: &Url) -> Result<(), String> {
+        let mut state = self.lock();
+        match state.server.get_or_insert_with(|| server.clone()) == server {
+            true => Ok(()),
+            false => Err("this way to a token is another server's: make one for each".into()),
+        }
+    }
+
+    /// Credentials that were given beforehand are shown to the first who gives tokens for the
+    /// server, and to nobody whom the server names later.
+    fn trusts(&self, issuer: &str) -> Result<(), String> {
+        let is_given = match &self.grant {
+            Grant::User { known, .. } => known.beforehand.is_some(),
+            _ => true,
+        };
+        let mut state = self.lock();
+        let trusted = state.trusted.get_or_insert_with(|| issuer.to_owned());
+        match !is_given || trusted == issuer {
+            true => Ok(()),
+            false => Err(format!("`{issuer}` is not who the credentials are for: `{trusted}`")),
+        }
     }
 
     /// The token, renewed when its time is over.
@@ -311,6 +341,7 @@ impl Shared {
             return Ok(());
         }
         let found = metadata::find(&self.client, server, challenge).await?;
+        self.trusts(&found.issuer)?;
         // A token of another issuer, or with too few rights, cannot be renewed into one that will do.
         if let Some(token) = &now
             && status == StatusCode::UNAUTHORIZED

@@ -20,6 +20,7 @@ use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use std::{
     collections::HashMap,
     fmt,
+    future::ready,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -36,6 +37,8 @@ const REDIRECTS: usize = 3;
 /// How long a connection may take, and a farewell.
 const CONNECT: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a message may take to be taken that is not answered.
+const UNANSWERED: Duration = Duration::from_secs(30);
 /// How long the stream of events may take to open.
 const LISTEN: Duration = Duration::from_secs(2);
 
@@ -133,6 +136,7 @@ impl Endpoint for Http {
                 url: self.url.clone(),
                 client: self.client()?,
                 session: Mutex::default(),
+                version: Mutex::default(),
                 waiting: Mutex::default(),
                 is_listening: watch::Sender::new(true),
                 tasks: tasks.clone(),
@@ -159,18 +163,27 @@ struct Talk(Arc<Way>);
 
 impl Peer for Talk {
     fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
-        if extensions.get::<Opening>().is_some() {
+        let opens = extensions.get::<Opening>().is_some();
+        if opens {
             *self.0.session() = None;
         }
         let headers = extensions.get::<Headers>().cloned().unwrap_or_default();
+        if let Some(version) = headers.0.get(&PROTOCOL_VERSION) {
+            *self.0.version() = Some(version.clone());
+        }
         let fate = extensions.get::<Fate>().cloned().unwrap_or_default();
         let id = match &frame {
             Frame::Request(request) => Some(request.id.clone()),
             _ => None,
         };
         let text = frame.into_text().into_bytes();
-        let reading =
-            Reading { way: self.0.clone(), headers: headers.0, id: id.clone(), fate: fate.clone() };
+        let reading = Reading {
+            way: self.0.clone(),
+            headers: headers.0,
+            opens,
+            id: id.clone(),
+            fate: fate.clone(),
+        };
         let frames = stream::once(async move {
             if reading.id.is_some() {
                 reading.way.listen_first().await;
@@ -184,7 +197,11 @@ impl Peer for Talk {
                 }
             }
         });
-        let Some(id) = id else { return Frames::stream(frames.flatten()) };
+        let Some(id) = id else {
+            // Nothing is to come back, and nobody waits for it for long.
+            let sent = tokio::time::timeout(UNANSWERED, frames.flatten().for_each(|_| ready(())));
+            return Frames::stream(stream::once(sent).filter_map(|_| ready(None)));
+        };
         let (sender, strays) = mpsc::channel(1);
         self.0.waiting().insert(id.clone(), sender);
         let open = Open { way: self.0.clone(), id, is_answered: false };
@@ -201,9 +218,13 @@ impl Peer for Talk {
 
     /// What a session is told beside its calls; ends when the server has no such stream.
     fn events(&self) -> Frames {
+        if self.0.session().is_none() {
+            return Frames::None;
+        }
         let reading = Reading {
             way: self.0.clone(),
-            headers: self.0.session_headers(),
+            headers: HeaderMap::new(),
+            opens: false,
             id: None,
             fate: Fate::default(),
         };
@@ -220,7 +241,7 @@ impl Peer for Talk {
         });
         // A server that lost a call's stream may answer on this one.
         Frames::stream(frames.flatten().filter_map(move |frame| {
-            std::future::ready(match frame {
+            ready(match frame {
                 Frame::Response(response) => way.deliver(response),
                 other => Some(other),
             })
@@ -232,7 +253,9 @@ impl Peer for Talk {
 struct Way {
     url: Url,
     client: Client,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<HeaderValue>>,
+    /// The revision that is spoken, once it is agreed on.
+    version: Mutex<Option<HeaderValue>>,
     /// Requests under way, for answers that come by another stream.
     waiting: Mutex<HashMap<Id, mpsc::Sender<Frame>>>,
     /// False while the stream of events is being opened.
@@ -241,15 +264,13 @@ struct Way {
     oauth: Option<OAuth>,
 }
 
-#[derive(Clone)]
-struct Session {
-    id: HeaderValue,
-    version: Option<HeaderValue>,
-}
-
 impl Way {
-    fn session(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
+    fn session(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn version(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
+        self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<Id, mpsc::Sender<Frame>>> {
@@ -272,14 +293,6 @@ impl Way {
         let sender = self.waiting().remove(response.id.as_ref()?)?;
         let _ = sender.try_send(Frame::Response(response));
         None
-    }
-
-    fn session_headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if let Some(version) = self.session().as_ref().and_then(|session| session.version.clone()) {
-            headers.insert(PROTOCOL_VERSION.clone(), version);
-        }
-        headers
     }
 
     /// Sends a request, with a token if there is a way to one.
@@ -320,24 +333,22 @@ impl Way {
         }
     }
 
+    /// What every request of a session shows.
     fn in_session(&self, request: RequestBuilder) -> RequestBuilder {
-        match &*self.session() {
-            Some(session) => request.header(SESSION_ID.clone(), session.id.clone()),
-            None => request,
+        let Some(session) = self.session().clone() else { return request };
+        let mut headers = HeaderMap::from_iter([(SESSION_ID.clone(), session)]);
+        if let Some(version) = self.version().clone() {
+            headers.insert(PROTOCOL_VERSION.clone(), version);
         }
+        request.headers(headers)
     }
 
     /// Ends the session, if there is one.
     async fn leave(&self) {
-        let Some(session) = self.session().take() else { return };
-        let delete = || {
-            let request =
-                self.client.delete(self.url.clone()).header(SESSION_ID.clone(), session.id.clone());
-            match session.version.clone() {
-                Some(version) => request.header(PROTOCOL_VERSION.clone(), version),
-                None => request,
-            }
-        };
+        if self.session().is_none() {
+            return;
+        }
+        let delete = || self.in_session(self.client.delete(self.url.clone()));
         let _ = self.send(&Method::DELETE, delete).await;
     }
 }
@@ -358,7 +369,7 @@ impl Drop for Open {
         let text = switchboard::cancelled(&self.id).into_text().into_bytes();
         let way = self.way.clone();
         self.way.tasks.spawn(async move {
-            let post = || way.post(text.clone(), way.session_headers());
+            let post = || way.post(text.clone(), HeaderMap::new());
             let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, post)).await;
         });
     }

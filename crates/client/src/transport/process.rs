@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
+    fmt,
     future::{Future, pending},
     io,
     path::PathBuf,
@@ -42,7 +43,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 ///
 /// let server = Process::new("uvx").args(["mcp-server-time", "--local-timezone", "UTC"]);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Process {
     program: OsString,
     args: Vec<OsString>,
@@ -326,5 +327,11 @@ fn shortened(line: &[u8]) -> String {
     match text.char_indices().nth(KEPT_WIDTH) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("program", &self.program).finish_non_exhaustive()
     }
 }

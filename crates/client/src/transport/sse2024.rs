@@ -14,7 +14,9 @@ use reqwest::Url;
 use std::{sync::Arc, time::Duration};
 use zcp_wire::sse;
 
-/// How long the server may take to say where to post to.
+/// Bytes an event may have.
+const LARGEST: usize = 64 * 1024 * 1024;
+/// How long the server may take to say where to post to, and to take what is posted.
 const PLACE: Duration = Duration::from_secs(10);
 
 /// A server of 2024-11-05.
@@ -33,7 +35,9 @@ impl Sse2024 {
         let client = self.http.client()?;
         let lost = |why: String| Error::Lost(Failure::Gone(why));
         let request = client.get(self.http.url().clone()).header(ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(|error| lost(explain(&error)))?;
+        let answer = tokio::time::timeout(PLACE, request.send()).await;
+        let answer = answer.map_err(|_| lost("the server does not answer".into()))?;
+        let response = answer.map_err(|error| lost(explain(&error)))?;
         if !is_events(&response) {
             let status = response.status().as_u16();
             return Err(Failure::Status { status, text: String::new() }.into());
@@ -82,7 +86,9 @@ impl Sse2024 {
 
 async fn post(client: &reqwest::Client, place: &Url, text: Bytes) -> Result<(), Failure> {
     let request = client.post(place.clone()).header(CONTENT_TYPE, "application/json").body(text);
-    let response = request.send().await.map_err(|error| Failure::Gone(explain(&error)))?;
+    let answer = tokio::time::timeout(PLACE, request.send()).await;
+    let answer = answer.map_err(|_| Failure::Gone("the server takes no messages".into()))?;
+    let response = answer.map_err(|error| Failure::Gone(explain(&error)))?;
     match response.status().is_success() {
         true => Ok(()),
         false => Err(Failure::Status { status: response.status().as_u16(), text: String::new() }),
@@ -104,7 +110,8 @@ struct Stream {
 impl Stream {
     async fn next(&mut self) -> Option<Vec<sse::Event>> {
         let bytes = self.bytes.next().await?.ok()?;
-        Some(self.decoder.push(&bytes))
+        let events = self.decoder.push(&bytes);
+        (!self.decoder.is_too_long(LARGEST)).then_some(events)
     }
 
     /// Where to post to, and what was said after that.

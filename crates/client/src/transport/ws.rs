@@ -49,21 +49,28 @@ impl Ws {
         let (board, mut unwritten) = Switchboard::new();
         let (end, reader) = (End::default(), board.clone());
         end.spawn(|stop| async move {
-            let why = loop {
-                tokio::select! {
-                    () = stop.cancelled() => break "the conversation was ended".to_owned(),
-                    Some(text) = unwritten.recv() => {
-                        let text = tungstenite::Message::Text(utf8(text.into_bytes()));
-                        if let Err(error) = sink.send(text).await {
-                            break format!("the connection broke: {error}");
-                        }
+            let reading = async {
+                while let Some(message) = stream.next().await {
+                    match message {
+                        Ok(message) => take(message, &reader),
+                        Err(error) => return format!("the connection broke: {error}"),
                     }
-                    message = stream.next() => match message {
-                        Some(Ok(message)) => take(message, &reader),
-                        Some(Err(error)) => break format!("the connection broke: {error}"),
-                        None => break "the server closed the connection".to_owned(),
-                    },
                 }
+                "the server closed the connection".to_owned()
+            };
+            let writing = async {
+                while let Some(text) = unwritten.recv().await {
+                    let text = tungstenite::Message::Text(utf8(text.into_bytes()));
+                    if let Err(error) = sink.send(text).await {
+                        return format!("the connection broke: {error}");
+                    }
+                }
+                std::future::pending().await
+            };
+            let why = tokio::select! {
+                () = stop.cancelled() => "the conversation was ended".to_owned(),
+                why = reading => why,
+                why = writing => why,
             };
             reader.kill(Failure::Gone(why));
             let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;

@@ -1,6 +1,6 @@
 //! Answers over HTTP: JSON, or an event stream that can be resumed.
 
-use super::{Session, Way, explain};
+use super::{Way, explain};
 use crate::{error::Failure, transport::Fate};
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
 use bytes::Bytes;
@@ -10,11 +10,7 @@ use futures_util::{
 };
 use reqwest::Response;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use zcp_wire::{
-    Frame, Id, Message,
-    header::{PROTOCOL_VERSION, SESSION_ID},
-    sse,
-};
+use zcp_wire::{Frame, Id, Message, header::SESSION_ID, sse};
 
 /// Bytes an answer may have.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -31,6 +27,8 @@ const RESUMES: usize = 5;
 pub(super) struct Reading {
     pub(super) way: Arc<Way>,
     pub(super) headers: HeaderMap,
+    /// The request opens a conversation.
+    pub(super) opens: bool,
     /// The request that is answered; none for what answers no request.
     pub(super) id: Option<Id>,
     pub(super) fate: Fate,
@@ -38,9 +36,9 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) async fn of(self, response: Response) -> BoxStream<'static, Frame> {
-        if let Some(id) = response.headers().get(&SESSION_ID) {
-            let version = self.headers.get(&PROTOCOL_VERSION).cloned();
-            *self.way.session() = Some(Session { id: id.clone(), version });
+        // Only a handshake opens a session.
+        if let Some(id) = response.headers().get(&SESSION_ID).filter(|_| self.opens) {
+            *self.way.session() = Some(id.clone());
         }
         if is_events(&response) {
             return self.events(response).boxed();
@@ -102,7 +100,13 @@ impl Events {
                 return Some(frame);
             }
             match self.bytes.next().await {
-                Some(Ok(bytes)) => self.take(&bytes),
+                Some(Ok(bytes)) => {
+                    self.take(&bytes);
+                    if self.decoder.is_too_long(LARGEST) {
+                        self.reading.fate.gone("an event of the server's stream has no end");
+                        return None;
+                    }
+                }
                 Some(Err(_)) | None => self.resume().await?,
             }
         }
@@ -148,8 +152,9 @@ impl Events {
                 Ok(response) if response.status().is_server_error() => (),
                 Ok(response) => {
                     let status = response.status();
-                    let text = body(response).await.unwrap_or_default();
-                    self.reading.fate.set(failure(status, &text));
+                    // Not a status of the request itself, which may well have been carried out.
+                    let why = format!("the stream broke, and cannot be resumed: status {status}");
+                    self.reading.fate.gone(why);
                     return None;
                 }
                 Err(_) => (),
