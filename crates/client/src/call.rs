@@ -197,7 +197,7 @@ impl Shared {
                     if again && stateless && method == "tools/call" =>
                 {
                     // What is known of the tool's headers is out of date.
-                    Box::pin(self.tools_anew(wish)).await?;
+                    Box::pin(self.tools_anew()).await?;
                 }
                 _ => again = false,
             }

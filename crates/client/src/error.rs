@@ -94,6 +94,9 @@ impl fmt::Display for Failure {
         match self {
             Self::Gone(why) => f.write_str(why),
             Self::Denied(why) => write!(f, "not authorized: {why}"),
+            Self::Status { status: 401, .. } => {
+                f.write_str("the server wants a token: show one in an `Authorization` header")
+            }
             Self::Status { status, text } if text.is_empty() => {
                 write!(f, "the server answered with status {status}")
             }

@@ -174,8 +174,13 @@ impl Listening {
                 // The server ended it, for good or because it stops.
                 Some(Frame::Response(response)) if response.result.is_err() => return None,
                 Some(Frame::Response(_)) | None => {
-                    if let Some(Failure::Gone(_)) = asked.fate.get() {
-                        asked.line.lose();
+                    match asked.fate.get() {
+                        Some(Failure::Gone(_)) => asked.line.lose(),
+                        // Asking again would not change the answer.
+                        Some(Failure::Denied(_) | Failure::Status { status: 400..=499, .. }) => {
+                            return None;
+                        }
+                        _ => (),
                     }
                     self.first = false;
                     self.asked = None;

@@ -1,7 +1,6 @@
 //! Lists, page by page, and what is remembered of the tools in them.
 
 use crate::{
-    call::Wish,
     client::Shared,
     error::{Error, Result},
 };
@@ -23,6 +22,8 @@ use zcp_wire::{
 
 /// Pages one list may have.
 const PAGES: usize = 10_000;
+/// Tools that are remembered at most.
+const REMEMBERED: usize = 100_000;
 
 /// The items of a list.
 pub(crate) fn items<T>(
@@ -36,21 +37,7 @@ where
         let shared = shared.clone();
         async move {
             let Some((cursor, count)) = at else { return Ok(None) };
-            let mut params = Map::new();
-            if let Some(cursor) = &cursor {
-                params.insert("cursor".into(), cursor.clone().into());
-            }
-            let wish = shared.settings.wish();
-            let mut result = shared.request(method, params, &wish).await?;
-            let items: Vec<T> = match result.remove(T::MEMBER) {
-                Some(items) => serde_json::from_value(items).map_err(Error::invalid)?,
-                None => return Err(Error::Invalid(format!("`{}` is missing", T::MEMBER))),
-            };
-            // An empty cursor is a cursor.
-            let next = match result.remove("nextCursor") {
-                Some(Value::String(next)) => Some(next),
-                _ => None,
-            };
+            let (items, next) = shared.page::<T>(method, cursor.as_deref()).await?;
             if next.is_some() && (next == cursor || count == PAGES) {
                 return Err(Error::invalid("its list has no end"));
             }
@@ -82,18 +69,40 @@ pub(crate) fn tools(shared: Arc<Shared>) -> BoxStream<'static, Result<Tool>> {
 }
 
 impl Shared {
-    /// Lists the tools again, for what is to be remembered of them.
-    pub(crate) async fn tools_anew(&self, wish: &Wish) -> Result<()> {
+    /// One page of a list, and where the next begins.
+    async fn page<T>(&self, method: &str, cursor: Option<&str>) -> Result<(Vec<T>, Option<String>)>
+    where
+        T: Listed + DeserializeOwned,
+    {
         let mut params = Map::new();
+        if let Some(cursor) = cursor {
+            params.insert("cursor".into(), cursor.into());
+        }
+        let mut result = self.request(method, params, &self.settings.wish()).await?;
+        let items = match result.remove(T::MEMBER) {
+            Some(items) => serde_json::from_value(items).map_err(Error::invalid)?,
+            None => return Err(Error::Invalid(format!("`{}` is missing", T::MEMBER))),
+        };
+        // An empty cursor is a cursor.
+        let next = match result.remove("nextCursor") {
+            Some(Value::String(next)) => Some(next),
+            _ => None,
+        };
+        Ok((items, next))
+    }
+
+    /// Lists the tools again, for what is to be remembered of them.
+    pub(crate) async fn tools_anew(&self) -> Result<()> {
+        let mut cursor = None;
         for _ in 0..PAGES {
-            let result = self.request("tools/list", params, wish).await?;
-            let listed = result.get("tools").cloned().unwrap_or_default();
-            let listed: Vec<Tool> = serde_json::from_value(listed).map_err(Error::invalid)?;
+            let (listed, next) = self.page::<Tool>("tools/list", cursor.as_deref()).await?;
             for tool in &listed {
                 self.tools.learn(tool, mirror::find(&tool.input_schema).unwrap_or_default());
             }
-            let Some(Value::String(next)) = result.get("nextCursor") else { return Ok(()) };
-            params = Map::from_iter([("cursor".to_owned(), next.clone().into())]);
+            match next {
+                None => return Ok(()),
+                next => cursor = next,
+            }
         }
         Err(Error::invalid("its list has no end"))
     }
@@ -115,7 +124,11 @@ impl Tools {
     }
 
     fn learn(&self, tool: &Tool, mirrored: Vec<Mirrored>) {
-        let known = Arc::new(Known { mirrored });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool.name.clone(), known);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server may list other names every time.
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(tool.name.clone(), Arc::new(Known { mirrored }));
     }
 }

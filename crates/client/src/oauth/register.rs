@@ -80,7 +80,7 @@ impl Registration {
                     "aud": server.issuer,
                     "iat": now(),
                     "exp": now() + 60,
-                    "jti": secret_id(),
+                    "jti": secret(),
                 });
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 form.push(("client_id", self.id.clone()));
@@ -90,10 +90,6 @@ impl Registration {
         }
         request
     }
-}
-
-fn secret_id() -> String {
-    secret()
 }
 
 fn encoded(text: &str) -> String {

@@ -128,7 +128,12 @@ fn quoted(word: &OsStr) -> String {
 impl Endpoint for Process {
     fn open(&self) -> BoxFuture<'_, Result<Opened>> {
         let opened = self.start().map_err(|error| {
-            Error::Lost(Failure::Gone(format!("`{}` cannot be started: {error}", self.name())))
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => ": is it installed, and spelled right?",
+                _ => "",
+            };
+            let name = self.name();
+            Error::Lost(Failure::Gone(format!("`{name}` cannot be started: {error}{hint}")))
         });
         Box::pin(std::future::ready(opened.map(|child| supervise(child, self))))
     }
