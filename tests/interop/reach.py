@@ -25,6 +25,8 @@ class Server:
     """How a server is started, what it speaks, and what is expected of it."""
 
     name: str
+    # What it says it is called: that no other was reached.
+    called: str
     command: list
     revision: str
     # Each: words after `zcp <command> SERVER`, the exit code, and a part of what is shown.
@@ -39,7 +41,6 @@ def step(*words, shows="", code=0):
 
 
 def servers(tools, node, folder):
-    python = lambda venv: str(tools / venv / "bin" / "python")  # noqa: E731
     npm = tools / "servers-npm" / "node_modules"
     published = lambda name: [node, str(npm / ".bin" / f"mcp-server-{name}")]  # noqa: E731
     small = [
@@ -57,36 +58,50 @@ def servers(tools, node, folder):
         step("list", "resources", shows="resource"),
     ]
     found = [
-        Server("time", [str(tools / "servers/bin/mcp-server-time")], NEW, [
+        Server("time", "mcp-time", [str(tools / "servers/bin/mcp-server-time")], NEW, [
             step("call", "get_current_time", "timezone=UTC", shows='"timezone": "UTC"'),
             step("call", "get_current_time", "timezone=Nowhere/Land", code=3),
         ]),
-        Server("git", [str(tools / "servers/bin/mcp-server-git")], NEW, [
+        Server("git", "mcp-git", [str(tools / "servers/bin/mcp-server-git")], NEW, [
             step("call", "git_log", f"repo_path={ROOT}", "max_count=1", shows="Commit"),
         ]),
-        Server("filesystem", [*published("filesystem"), str(folder)], OLD, [
+        Server("filesystem", "secure-filesystem-server",
+               [*published("filesystem"), str(folder)], OLD, [
             step("call", "write_file", f"path={folder}/a.txt", "content=hello", shows="wrote"),
             step("call", "read_text_file", f"path={folder}/a.txt", shows="hello"),
         ]),
-        Server("memory", published("memory"), OLD, [
+        Server("memory", "memory-server", published("memory"), OLD, [
             step("call", "create_entities", "--args", json.dumps({"entities": [
                 {"name": "Ann", "entityType": "person", "observations": ["likes tea"]}]}),
                 shows="Ann"),
             step("call", "read_graph", shows="likes tea"),
         ], env={"MEMORY_FILE_PATH": str(folder / "memory.json")}),
-        Server("playwright", [node, str(npm / "@playwright/mcp/cli.js"), "--headless"], OLD, [
+        Server("playwright", "Playwright",
+               [node, str(npm / "@playwright/mcp/cli.js"), "--headless"], OLD, [
             step("list", "tools", shows="browser_navigate"),
         ]),
-        Server("everything", [*published("everything"), "stdio"], OLD, everything),
-        Server("everything http", [*published("everything"), "streamableHttp"], OLD, everything,
-               path="/mcp"),
-        Server("everything sse", [*published("everything"), "sse"], "2024-11-05", everything,
-               path="/sse"),
     ]
-    for venv, revision in (("python-v1", OLD), ("python-v2", NEW), ("fastmcp", NEW)):
-        script = [python(venv), str(HERE / "small_server.py")]
-        found.append(Server(venv, [*script, "stdio"], revision, small))
-        found.append(Server(f"{venv} http", [*script, "http"], revision, small, path="/mcp"))
+    for name, word, revision, path in (
+        ("everything", "stdio", OLD, None),
+        ("everything http", "streamableHttp", OLD, "/mcp"),
+        ("everything sse", "sse", "2024-11-05", "/sse"),
+    ):
+        command = [*published("everything"), word]
+        found.append(Server(name, "mcp-servers/everything", command, revision, everything, path))
+    script = str(HERE / "small_server.py")
+    python = lambda kit: [str(tools / kit / "bin" / "python"), script]  # noqa: E731
+    typescript = lambda kit: [node, str(tools / kit / "small_server.mjs")]  # noqa: E731
+    for kit, program, revision in (
+        ("python-v1", python("python-v1"), OLD),
+        ("python-v2", python("python-v2"), NEW),
+        ("fastmcp", python("fastmcp"), NEW),
+        ("ts-v1", typescript("ts-v1"), OLD),
+        ("ts-v2", typescript("ts-v2"), NEW),
+        ("rmcp", [str(ROOT / "target/interop-rmcp/debug/small_server")], NEW),
+    ):
+        called = f"small-{kit}"
+        found.append(Server(kit, called, [*program, "stdio"], revision, small))
+        found.append(Server(f"{kit} http", called, [*program, "http"], revision, small, "/mcp"))
     return found
 
 
@@ -166,10 +181,12 @@ def wait_for(port, process, server):
 
 def ping(zcp, target, server):
     shown = run(zcp, target, server, ("ping", "--json"))
-    with contextlib.suppress(ValueError):
-        if json.loads(shown.stdout).get("revision") == server.revision:
+    with contextlib.suppress(ValueError, KeyError):
+        said = json.loads(shown.stdout)
+        if (said["server"]["name"], said["revision"]) == (server.called, server.revision):
             return None
-    return f"{server.name}: it was to speak {server.revision}\n{shown.stdout}{shown.stderr}"
+    wanted = f"it was to be {server.called} and speak {server.revision}"
+    return f"{server.name}: {wanted}\n{shown.stdout}{shown.stderr}"
 
 
 def take(zcp, target, server, one):

@@ -8,13 +8,19 @@ import sys
 
 try:
     from fastmcp import FastMCP as Server
+
+    KIT = "fastmcp"
 except ImportError:
     try:
         from mcp.server.mcpserver import MCPServer as Server
+
+        KIT = "python-v2"
     except ImportError:
         from mcp.server.fastmcp import FastMCP as Server
 
-server = Server("small")
+        KIT = "python-v1"
+
+server = Server(f"small-{KIT}")
 
 
 @server.tool()
