@@ -1,47 +1,24 @@
 //! One request, from asking to its answer: questions on the way, progress, patience.
 
 use crate::{
+    cache::Whom,
     client::{Client, Shared},
-    connect::{Line, Settings},
+    connect::Line,
     error::{Error, Failure, Result, text_of},
-    transport::{Fate, Headers, Opening},
+    exchange::{Exchange, OnProgress, Patience, Progress, Wish},
+    transport::{Fate, Headers},
 };
 use ::http::{Extensions, HeaderMap, HeaderValue};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
-use tokio::time::{Instant, timeout_at};
+use std::{fmt, sync::Arc, time::Duration};
 use zcp_wire::{
-    Frame, Id, Notification, Peer, Request, Response, RpcError,
+    RpcError,
     error::{HEADER_MISMATCH, METHOD_NOT_FOUND},
     header,
-    json::text,
-    mcp::{logging::LogMessage, tools::CallToolResult},
-    meta,
+    mcp::tools::CallToolResult,
     revision::Era,
 };
-
-/// How far a call has come.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Progress {
-    /// So far.
-    pub progress: f64,
-    /// Of so much.
-    #[serde(default)]
-    pub total: Option<f64>,
-    /// In words.
-    #[serde(default)]
-    pub message: Option<String>,
-}
-
-pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// A tool to be called.
 ///
@@ -58,15 +35,6 @@ pub struct Call<'a> {
     args: Map<String, Value>,
     patience: Patience,
     on_progress: Option<OnProgress>,
-}
-
-/// How long a request may take.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// Without a sign of life.
-    pub(crate) quiet: Duration,
-    /// In all.
-    pub(crate) whole: Duration,
 }
 
 impl<'a> Call<'a> {
@@ -111,11 +79,14 @@ impl<'a> Call<'a> {
     /// Makes the call. A tool that failed is a result too; see [`get`](Self::get).
     pub async fn send(self) -> Result<CallToolResult> {
         let mut params = Map::new();
-        params.insert("name".into(), self.name.into());
+        params.insert("name".into(), self.name.as_str().into());
         params.insert("arguments".into(), self.args.into());
         let wish = Wish { patience: self.patience, on_progress: self.on_progress };
-        let result = self.client.shared().request("tools/call", params, &wish).await?;
-        serde_json::from_value(Value::Object(result)).map_err(Error::invalid)
+        let shared = self.client.shared();
+        let result = shared.request("tools/call", params, &wish).await?;
+        let result = serde_json::from_value(Value::Object(result)).map_err(Error::invalid)?;
+        shared.tools.check(&self.name, &result)?;
+        Ok(result)
     }
 
     /// Makes the call, and reads its result as a `T`: of the structured content, or of the text.
@@ -148,13 +119,6 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// What a request's maker wants.
-#[derive(Clone)]
-pub(crate) struct Wish {
-    pub(crate) patience: Patience,
-    pub(crate) on_progress: Option<OnProgress>,
-}
-
 /// Methods that may be asked again when the first answer was lost.
 const HARMLESS: &[&str] = &[
     "tools/list",
@@ -172,17 +136,31 @@ const HARMLESS: &[&str] = &[
 impl Shared {
     /// Makes a request, and once more where that is safe and the first could not be answered.
     pub(crate) async fn request(
-        &self,
+        self: &Arc<Self>,
         method: &str,
         params: Map<String, Value>,
         wish: &Wish,
     ) -> Result<Map<String, Value>> {
+        let whom = Whom { client: self.number, principal: self.endpoint.principal() };
+        let wanted = match self.settings.cache.look(method, &params, whom) {
+            Ok(result) => return Ok(result),
+            Err(wanted) => wanted,
+        };
         let mut line = self.line().await?;
         let mut again = true;
         loop {
             let fate = Fate::default();
-            let done = self.rounds(&line, method, params.clone(), wish, &fate).await;
-            let Err(error) = done else { return done };
+            let error = match self.rounds(&line, method, params.clone(), wish, &fate).await {
+                Ok((result, round)) => {
+                    if let Some(wanted) = wanted
+                        && round == 0
+                    {
+                        self.settings.cache.keep(wanted, &result);
+                    }
+                    return Ok(result);
+                }
+                Err(error) => error,
+            };
             let stateless = line.server.revision.era() == Era::Stateless;
             match &error {
                 // The server knows the session no more, and has not looked at the request.
@@ -209,7 +187,7 @@ impl Shared {
     }
 
     /// Makes a request, and makes it again with answers for as long as it is answered with
-    /// questions.
+    /// questions. Says how often that was.
     async fn rounds(
         &self,
         line: &Line,
@@ -217,23 +195,25 @@ impl Shared {
         mut params: Map<String, Value>,
         wish: &Wish,
         fate: &Fate,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<(Map<String, Value>, usize)> {
         for round in 0..self.settings.rounds {
             let headers = self.headers(line, method, &params);
             let outgoing = Outgoing { method, params: params.clone(), headers, wish, fate };
             let result = self.once(line, outgoing).await?;
             let kind = result.get("resultType").map(|kind| kind.as_str().unwrap_or_default());
             match kind {
-                None | Some("complete") => return Ok(result),
+                None | Some("complete") => return Ok((result, round)),
                 Some("input_required") if line.server.revision.era() == Era::Stateless => (),
                 Some(other) => {
-                    return Err(Error::Invalid(format!("`{other}` is no kind of result")));
+                    let why = format!("`{other}` is no kind of result");
+                    return Err(Error::Invalid(why).told_by(fate));
                 }
             }
             let asked = result.get("inputRequests").and_then(Value::as_object);
             let state = result.get("requestState").filter(|state| state.is_string());
             if asked.is_none_or(Map::is_empty) && state.is_none() {
-                return Err(Error::invalid("it wants input, and does not say which"));
+                let why = Error::invalid("it wants input, and does not say which");
+                return Err(why.told_by(fate));
             }
             // Answers are for one round; the server carries older ones in its state.
             params.remove("inputResponses");
@@ -249,7 +229,8 @@ impl Shared {
                 params.insert("requestState".into(), state.clone());
             }
         }
-        Err(Error::Invalid(format!("it asks more than {} times", self.settings.rounds)))
+        let why = format!("it asks more than {} times", self.settings.rounds);
+        Err(Error::Invalid(why).told_by(fate))
     }
 
     /// Answers everything that is asked, or nothing.
@@ -344,139 +325,4 @@ struct Outgoing<'a> {
     headers: HeaderMap,
     wish: &'a Wish,
     fate: &'a Fate,
-}
-
-/// The ids of one client's requests; none comes twice.
-#[derive(Debug, Default)]
-pub(crate) struct Ids(AtomicI64);
-
-impl Ids {
-    pub(crate) fn next(&self) -> Id {
-        Id::number(self.0.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
-
-impl Settings {
-    /// What a request says about itself in its `_meta`. Its progress is reported under its id.
-    pub(crate) fn say_about(&self, params: &mut Map<String, Value>, era: Era, id: &Id) {
-        let about = params.entry("_meta").or_insert_with(|| json!({}));
-        let Some(about) = about.as_object_mut() else { return };
-        about.insert("progressToken".into(), json!(id));
-        if era == Era::Handshake {
-            return;
-        }
-        let revision = self.stateless.as_str();
-        about.insert(meta::PROTOCOL_VERSION.into(), revision.into());
-        about.insert(meta::CLIENT_CAPABILITIES.into(), json!(self.capabilities()));
-        if self.say_info {
-            about.insert(meta::CLIENT_INFO.into(), json!(self.info));
-        }
-        if let Some(level) = self.level {
-            about.insert(meta::LOG_LEVEL.into(), json!(level));
-        }
-    }
-}
-
-/// One request and its one answer.
-pub(crate) struct Exchange<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) peer: &'a dyn Peer,
-    pub(crate) era: Era,
-    pub(crate) wish: &'a Wish,
-    pub(crate) fate: &'a Fate,
-}
-
-impl Exchange<'_> {
-    /// Asks, and waits for the answer. Giving up cancels the request.
-    pub(crate) async fn ask(
-        &self,
-        id: Id,
-        method: &str,
-        params: Map<String, Value>,
-        mut extensions: Extensions,
-    ) -> Result<Map<String, Value>> {
-        extensions.insert(self.fate.clone());
-        let request = Request {
-            id: id.clone(),
-            method: method.to_owned().into(),
-            params: Some(text(&params)),
-        };
-        let mut frames = self.peer.send(Frame::Request(request), extensions);
-        let Patience { quiet, whole } = self.wish.patience;
-        let last = Instant::now() + whole;
-        let mut late = Instant::now() + quiet;
-        loop {
-            let frame = timeout_at(late.min(last), frames.next()).await;
-            let frame = frame.map_err(|_| Error::Late(if late < last { quiet } else { whole }))?;
-            match frame {
-                Some(Frame::Response(response)) if response.id.as_ref() == Some(&id) => {
-                    let result = response.result.map_err(Error::Refused)?;
-                    return serde_json::from_str(&result).map_err(Error::invalid);
-                }
-                Some(Frame::Response(_)) => (),
-                Some(Frame::Notification(said)) => {
-                    if self.hear(&said) {
-                        late = Instant::now() + quiet;
-                    }
-                }
-                Some(Frame::Request(question)) => {
-                    // In the stateless era questions are results, and never answered like this.
-                    if self.era == Era::Handshake {
-                        reply(self.settings, self.peer, question).await;
-                        late = Instant::now() + quiet;
-                    }
-                }
-                None => {
-                    let unknown = || Failure::Gone("the server did not answer".into());
-                    return Err(Error::Lost(self.fate.get().cloned().unwrap_or_else(unknown)));
-                }
-            }
-        }
-    }
-
-    /// Takes what is said on the way; true for a sign of progress.
-    fn hear(&self, said: &Notification) -> bool {
-        let params = said.params.as_deref().unwrap_or("{}");
-        match &*said.method {
-            "notifications/progress" => {
-                let Ok(progress) = serde_json::from_str::<Progress>(params) else { return false };
-                if let Some(hear) =
-                    self.wish.on_progress.as_ref().or(self.settings.on_progress.as_ref())
-                {
-                    hear(progress);
-                }
-                true
-            }
-            "notifications/message" => {
-                if let (Some(hear), Ok(message)) =
-                    (&self.settings.on_log, serde_json::from_str::<LogMessage>(params))
-                {
-                    hear(message);
-                }
-                false
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Answers a question of the handshake era.
-pub(crate) async fn reply(settings: &Settings, peer: &dyn Peer, question: Request) {
-    let params = question.params.as_deref().map_or(Ok(json!({})), serde_json::from_str);
-    let result = match params {
-        Ok(params) => settings.answers.answer(&question.method, &params).await,
-        Err(error) => Err(RpcError::invalid_params(error)),
-    };
-    let result = result.map(|answer| text(&answer).into());
-    let response = Frame::Response(Response { id: Some(question.id), result });
-    let mut sent = peer.send(response, Extensions::new());
-    while sent.next().await.is_some() {}
-}
-
-/// What opens a conversation.
-pub(crate) fn opening(headers: HeaderMap) -> Extensions {
-    let mut extensions = Extensions::new();
-    extensions.insert(Opening);
-    extensions.insert(Headers(headers));
-    extensions
 }

@@ -1,10 +1,12 @@
 //! The client: what a server offers, as calls.
 
 use crate::{
-    call::{Call, Wish},
-    connect::{self, Builder, Line, Server, Settings},
+    builder::{Builder, Settings},
+    call::Call,
+    connect::{self, Line, Server},
     error::{Error, Result},
-    listen::{Change, Changes},
+    exchange::Wish,
+    listen::{Change, Changes, Subscriptions},
     pages::{self, Tools},
     skills::{OpenSkill, Skill},
     transport::Endpoint,
@@ -34,12 +36,15 @@ pub struct Client {
 
 pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
-    endpoint: Box<dyn Endpoint>,
+    pub(crate) endpoint: Box<dyn Endpoint>,
     // A std mutex: never held across an await.
     line: Mutex<Arc<Line>>,
     /// Held while a lost way is opened again.
     opening: tokio::sync::Mutex<()>,
     pub(crate) tools: Tools,
+    pub(crate) subscriptions: Subscriptions,
+    /// Which client of its cache this is.
+    pub(crate) number: u64,
 }
 
 impl Client {
@@ -54,6 +59,7 @@ impl Client {
     }
 
     pub(crate) async fn open(settings: Settings, endpoint: Box<dyn Endpoint>) -> Result<Self> {
+        let number = settings.cache.join();
         let settings = Arc::new(settings);
         let line = connect::open(&settings, &*endpoint).await?;
         let shared = Shared {
@@ -62,6 +68,8 @@ impl Client {
             line: Mutex::new(Arc::new(line)),
             opening: tokio::sync::Mutex::default(),
             tools: Tools::default(),
+            subscriptions: Subscriptions::default(),
+            number,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -244,7 +252,7 @@ impl Shared {
         let line = Arc::new(connect::open(&self.settings, &*self.endpoint).await?);
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line.clone();
         // Nobody knows what happened meanwhile.
-        let _ = self.settings.changes.send(Change::All);
+        self.settings.changed(Change::All);
         Ok(line)
     }
 }

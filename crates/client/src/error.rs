@@ -1,5 +1,6 @@
 //! Why something did not work, for whoever can do something about it.
 
+use crate::transport::Fate;
 use std::{fmt, time::Duration};
 use zcp_wire::{
     RpcError,
@@ -18,11 +19,20 @@ pub enum Error {
     /// The server could not be reached, or went away.
     Lost(Failure),
     /// It took too long.
-    Late(Duration),
+    Late(Late),
     /// The server said something the protocol does not allow.
     Invalid(String),
     /// The server wants something this client was not made for.
     Unable(String),
+}
+
+/// How long was waited, for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Late {
+    /// The time that was given.
+    pub after: Duration,
+    /// What is known of the other side.
+    pub about: Option<String>,
 }
 
 /// What a result comes to.
@@ -69,6 +79,20 @@ impl Error {
         matches!(self.code(), Some(RESOURCE_NOT_FOUND | INVALID_PARAMS | METHOD_NOT_FOUND))
     }
 
+    /// Adds what is known of the other side.
+    pub(crate) fn told_by(mut self, fate: &Fate) -> Self {
+        match &mut self {
+            Self::Late(late) => late.about = fate.story(),
+            Self::Invalid(why) => {
+                if let Some(story) = fate.story() {
+                    *why += &format!("; {story}");
+                }
+            }
+            _ => (),
+        }
+        self
+    }
+
     pub(crate) fn invalid(why: impl fmt::Display) -> Self {
         Self::Invalid(why.to_string())
     }
@@ -80,7 +104,10 @@ impl fmt::Display for Error {
             Self::Refused(error) => write!(f, "the server refused: {error}"),
             Self::Tool(result) => write!(f, "the tool failed: {}", text_of(result)),
             Self::Lost(failure) => failure.fmt(f),
-            Self::Late(time) => write!(f, "no answer within {time:?}"),
+            Self::Late(Late { after, about: None }) => write!(f, "no answer within {after:?}"),
+            Self::Late(Late { after, about: Some(about) }) => {
+                write!(f, "no answer within {after:?}: {about}")
+            }
             Self::Invalid(why) => write!(f, "the server does not keep to the protocol: {why}"),
             Self::Unable(what) => f.write_str(what),
         }

@@ -18,10 +18,16 @@
 //! asks of its client is answered by handlers given to [`Client::builder`].
 
 mod answer;
+mod builder;
+mod cache;
 mod call;
 mod client;
 mod connect;
+mod eras;
 mod error;
+mod events;
+mod exchange;
+mod files;
 mod form;
 mod listen;
 pub mod oauth;
@@ -30,12 +36,16 @@ mod skills;
 pub mod transport;
 
 pub use answer::Answer;
-pub use call::{Call, Progress};
+pub use builder::Builder;
+pub use cache::Cache;
+pub use call::Call;
 pub use client::Client;
-pub use connect::{Builder, Server};
-pub use error::{Error, Failure, Result};
+pub use connect::Server;
+pub use eras::Eras;
+pub use error::{Error, Failure, Late, Result};
+pub use exchange::Progress;
 pub use listen::{Change, Changes};
-pub use oauth::OAuth;
+pub use oauth::{OAuth, Vault};
 pub use skills::{OpenSkill, Skill};
 pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
 pub use zcp_wire as wire;

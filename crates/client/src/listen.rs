@@ -3,8 +3,8 @@
 use crate::{
     client::Shared,
     connect::Line,
-    error::{Failure, Result},
-    transport::{Fate, Headers},
+    error::{Error, Failure, Late, Result},
+    transport::{Fate, GAP, Headers},
 };
 use ::http::Extensions;
 use futures_util::{
@@ -14,9 +14,10 @@ use futures_util::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
+    collections::HashMap,
     fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -31,6 +32,8 @@ use zcp_wire::{
 /// How long to wait before a lost subscription is made again, at first and at most.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
+
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// Something that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +58,7 @@ impl Change {
             uri: String,
         }
         Some(match &*said.method {
+            GAP => Self::All,
             "notifications/tools/list_changed" => Self::Tools,
             "notifications/prompts/list_changed" => Self::Prompts,
             "notifications/resources/list_changed" => Self::Resources,
@@ -82,16 +86,21 @@ impl Change {
 /// Changes as they come. Dropping it ends the subscription.
 pub struct Changes {
     stream: BoxStream<'static, Change>,
+    honoured: Filter,
 }
 
 impl Changes {
     pub(crate) async fn open(shared: Arc<Shared>, filter: Filter) -> Result<Self> {
         let line = shared.line().await?;
-        let stream = match line.server.revision.era() {
-            Era::Handshake => subscribed(shared, filter).await?,
-            Era::Stateless => listening(shared, filter),
-        };
-        Ok(Self { stream })
+        match line.server.revision.era() {
+            Era::Handshake => subscribed(shared, filter).await,
+            Era::Stateless => listening(shared, filter).await,
+        }
+    }
+
+    /// What the server agreed to tell, which may be less than was wished for.
+    pub fn honoured(&self) -> &Filter {
+        &self.honoured
     }
 }
 
@@ -104,37 +113,108 @@ impl Stream for Changes {
 }
 
 /// The handshake era tells of lists by itself, and of resources that were subscribed to.
-async fn subscribed(shared: Arc<Shared>, filter: Filter) -> Result<BoxStream<'static, Change>> {
+async fn subscribed(shared: Arc<Shared>, filter: Filter) -> Result<Changes> {
     let receiver = shared.settings.changes.subscribe();
-    let wish = shared.settings.wish();
+    let mut subscribed = Subscribed { shared, filter: filter.clone() };
+    subscribed.filter.resource_subscriptions.clear();
     for uri in &filter.resource_subscriptions {
-        let params = Map::from_iter([("uri".to_owned(), Value::from(uri.as_str()))]);
-        shared.request("resources/subscribe", params, &wish).await?;
+        subscribed.shared.subscribe(uri).await?;
+        subscribed.filter.resource_subscriptions.push(uri.clone());
     }
+    let capabilities = subscribed.shared.now().server.capabilities.clone();
+    let honoured = Filter {
+        tools_list_changed: filter.tools_list_changed && capabilities.tools.is_some(),
+        prompts_list_changed: filter.prompts_list_changed && capabilities.prompts.is_some(),
+        resources_list_changed: filter.resources_list_changed && capabilities.resources.is_some(),
+        ..filter
+    };
     // The client stays while somebody listens.
-    Ok(stream::unfold((receiver, shared, filter), async |(mut receiver, shared, filter)| {
+    let stream = stream::unfold((receiver, subscribed), async |(mut receiver, subscribed)| {
         loop {
             let change = match receiver.recv().await {
                 Ok(change) => change,
                 Err(broadcast::error::RecvError::Lagged(_)) => Change::All,
                 Err(broadcast::error::RecvError::Closed) => return None,
             };
-            if change.is_wanted(&filter) {
-                return Some((change, (receiver, shared, filter)));
+            if change == Change::All {
+                // A new session knows of no subscriptions.
+                for uri in &subscribed.filter.resource_subscriptions {
+                    let _ = subscribed.shared.subscription("resources/subscribe", uri).await;
+                }
+            }
+            if change.is_wanted(&subscribed.filter) {
+                return Some((change, (receiver, subscribed)));
             }
         }
-    })
-    .boxed())
+    });
+    Ok(Changes { stream: stream.boxed(), honoured })
+}
+
+/// Subscriptions that end with whoever made them.
+struct Subscribed {
+    shared: Arc<Shared>,
+    filter: Filter,
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        for uri in std::mem::take(&mut self.filter.resource_subscriptions) {
+            if !self.shared.subscriptions.leave(&uri) {
+                continue;
+            }
+            let (shared, line) = (self.shared.clone(), self.shared.now());
+            line.opened.end.spawn(|stop| async move {
+                let ending = shared.subscription("resources/unsubscribe", &uri);
+                let _ = stop.run_until_cancelled(ending).await;
+            });
+        }
+    }
+}
+
+/// How many listen to each resource.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions(Mutex<HashMap<String, usize>>);
+
+impl Subscriptions {
+    fn join(&self, uri: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry(uri.to_owned()).or_default() += 1;
+    }
+
+    /// True when nobody is left.
+    fn leave(&self, uri: &str) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = all.get_mut(uri) else { return false };
+        *count -= 1;
+        *count == 0 && all.remove(uri).is_some()
+    }
+}
+
+impl Shared {
+    async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<()> {
+        self.subscriptions.join(uri);
+        let made = self.subscription("resources/subscribe", uri).await;
+        if made.is_err() {
+            self.subscriptions.leave(uri);
+        }
+        made
+    }
+
+    async fn subscription(self: &Arc<Self>, method: &str, uri: &str) -> Result<()> {
+        let params = Map::from_iter([("uri".to_owned(), Value::from(uri))]);
+        self.request(method, params, &self.settings.wish()).await.map(drop)
+    }
 }
 
 /// The stateless era tells on the stream of a request, which is made again when it breaks.
-fn listening(shared: Arc<Shared>, filter: Filter) -> BoxStream<'static, Change> {
-    let state = Listening { shared, filter, asked: None, wait: FIRST, first: true };
-    stream::unfold(state, async |mut state| {
-        let change = state.next().await?;
-        Some((change, state))
-    })
-    .boxed()
+async fn listening(shared: Arc<Shared>, filter: Filter) -> Result<Changes> {
+    let mut listening = Listening { shared, filter, asked: None, wait: FIRST };
+    let honoured = listening.begin().await?;
+    let stream = stream::unfold(listening, async |mut listening| {
+        let change = listening.next().await?;
+        Some((change, listening))
+    });
+    Ok(Changes { stream: stream.boxed(), honoured })
 }
 
 struct Listening {
@@ -142,31 +222,65 @@ struct Listening {
     filter: Filter,
     asked: Option<Asked>,
     wait: Duration,
-    first: bool,
 }
 
 impl Listening {
+    /// Waits until the server listens, and says to what.
+    async fn begin(&mut self) -> Result<Filter> {
+        let quiet = self.shared.settings.patience.quiet;
+        let mut asked = self.ask().await?;
+        let acknowledged = async {
+            loop {
+                match asked.frames.next().await {
+                    Some(Frame::Notification(said)) if &*said.method == ACKNOWLEDGED => {
+                        return Ok(honoured(&said));
+                    }
+                    Some(Frame::Notification(_) | Frame::Request(_)) => (),
+                    Some(Frame::Response(response)) => {
+                        return Err(match response.result {
+                            Err(error) => Error::Refused(error),
+                            Ok(_) => Error::invalid("it ended a subscription at once"),
+                        });
+                    }
+                    None => {
+                        let unknown = || Failure::Gone("the server did not answer".into());
+                        let failure = asked.fate.get().cloned().unwrap_or_else(unknown);
+                        return Err(Error::Lost(failure));
+                    }
+                }
+            }
+        };
+        let honoured = tokio::time::timeout(quiet, acknowledged)
+            .await
+            .map_err(|_| Error::Late(Late { after: quiet, about: None }))??;
+        self.asked = Some(asked);
+        Ok(honoured)
+    }
+
     async fn next(&mut self) -> Option<Change> {
         loop {
             let Some(asked) = &mut self.asked else {
-                if !self.first {
-                    tokio::time::sleep(self.wait).await;
-                    self.wait = (self.wait * 2).min(LONGEST);
+                tokio::time::sleep(jittered(self.wait)).await;
+                self.wait = (self.wait * 2).min(LONGEST);
+                match self.begin().await {
+                    // What changed while nobody listened is not told.
+                    Ok(_) => {
+                        self.wait = FIRST;
+                        self.shared.settings.cache.forget(&Change::All);
+                        return Some(Change::All);
+                    }
+                    // Asking again would not change the answer.
+                    Err(Error::Refused(_) | Error::Unable(_)) => return None,
+                    Err(Error::Lost(
+                        Failure::Denied(_) | Failure::Status { status: 400..=499, .. },
+                    )) => return None,
+                    Err(_) => continue,
                 }
-                self.asked = self.ask().await;
-                self.first &= self.asked.is_some();
-                continue;
             };
             match asked.frames.next().await {
                 Some(Frame::Notification(said)) => {
-                    if &*said.method == "notifications/subscriptions/acknowledged" {
-                        self.wait = FIRST;
-                        // What changed while nobody listened is not told.
-                        if !std::mem::take(&mut self.first) {
-                            return Some(Change::All);
-                        }
-                    }
                     if let Some(change) = Change::of(&said) {
+                        self.shared.settings.cache.forget(&change);
                         return Some(change);
                     }
                 }
@@ -174,23 +288,17 @@ impl Listening {
                 // The server ended it, for good or because it stops.
                 Some(Frame::Response(response)) if response.result.is_err() => return None,
                 Some(Frame::Response(_)) | None => {
-                    match asked.fate.get() {
-                        Some(Failure::Gone(_)) => asked.line.lose(),
-                        // Asking again would not change the answer.
-                        Some(Failure::Denied(_) | Failure::Status { status: 400..=499, .. }) => {
-                            return None;
-                        }
-                        _ => (),
+                    if let Some(Failure::Gone(_)) = asked.fate.get() {
+                        asked.line.lose();
                     }
-                    self.first = false;
                     self.asked = None;
                 }
             }
         }
     }
 
-    async fn ask(&mut self) -> Option<Asked> {
-        let line = self.shared.line().await.ok()?;
+    async fn ask(&mut self) -> Result<Asked> {
+        let line = self.shared.line().await?;
         let id = self.shared.settings.ids.next();
         let mut params = Map::from_iter([("notifications".to_owned(), json!(self.filter))]);
         let headers = self.shared.headers(&line, "subscriptions/listen", &params);
@@ -202,8 +310,27 @@ impl Listening {
         let fate = Fate::default();
         extensions.insert(fate.clone());
         let frames = line.peer.send(Frame::Request(request), extensions);
-        Some(Asked { frames, fate, line })
+        Ok(Asked { frames, fate, line })
     }
+}
+
+/// What a server agrees to tell.
+fn honoured(said: &Notification) -> Filter {
+    #[derive(Deserialize)]
+    struct Acknowledged {
+        #[serde(default)]
+        notifications: Filter,
+    }
+    let params = said.params.as_deref().unwrap_or("{}");
+    serde_json::from_str::<Acknowledged>(params)
+        .map_or_else(|_| Filter::default(), |it| it.notifications)
+}
+
+/// A time that is not the same for all who wait.
+pub(crate) fn jittered(time: Duration) -> Duration {
+    let mut byte = [0];
+    let _ = getrandom::fill(&mut byte);
+    time.mul_f64(0.75 + f64::from(byte[0]) / 512.0)
 }
 
 /// A subscription under way.
@@ -215,6 +342,6 @@ struct Asked {
 
 impl fmt::Debug for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes").finish_non_exhaustive()
+        f.debug_struct("Changes").field("honoured", &self.honoured).finish_non_exhaustive()
     }
 }

@@ -11,11 +11,16 @@ use futures_util::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
+use zcp_schema::Lazy;
 use zcp_wire::{
-    mcp::{Listed, tools::Tool},
+    error::INVALID_PARAMS,
+    mcp::{
+        Listed,
+        tools::{CallToolResult, Tool},
+    },
     mirror::{self, Mirrored},
     revision::Era,
 };
@@ -33,19 +38,70 @@ pub(crate) fn items<T>(
 where
     T: Listed + DeserializeOwned + Send + 'static,
 {
-    let pages = stream::try_unfold(Some((None, 0)), move |at: Option<(Option<String>, usize)>| {
-        let shared = shared.clone();
-        async move {
-            let Some((cursor, count)) = at else { return Ok(None) };
-            let (items, next) = shared.page::<T>(method, cursor.as_deref()).await?;
-            if next.is_some() && (next == cursor || count == PAGES) {
-                return Err(Error::invalid("its list has no end"));
-            }
-            let page = stream::iter(items.into_iter().map(Ok));
-            Ok(Some((page, next.map(|next| (Some(next), count + 1)))))
-        }
+    let walk = Walk {
+        shared,
+        method,
+        member: T::MEMBER,
+        next: Some(None),
+        seen: HashSet::new(),
+        pages: 0,
+        is_again: false,
+    };
+    let pages = stream::try_unfold(walk, async |mut walk| {
+        let Some(items) = walk.page().await? else { return Ok::<_, Error>(None) };
+        let items = items.into_iter().map(|item| T::deserialize(item).map_err(Error::invalid));
+        Ok(Some((stream::iter(items), walk)))
     });
     pages.try_flatten()
+}
+
+/// A walk through the pages of a list.
+struct Walk {
+    shared: Arc<Shared>,
+    method: &'static str,
+    member: &'static str,
+    /// Where the next page begins, if there is one.
+    next: Option<Option<String>>,
+    /// Names of items that were given.
+    seen: HashSet<String>,
+    pages: usize,
+    is_again: bool,
+}
+
+impl Walk {
+    async fn page(&mut self) -> Result<Option<Vec<Value>>> {
+        let Some(cursor) = self.next.take() else { return Ok(None) };
+        if self.pages == PAGES {
+            return Err(Error::invalid("its list has no end"));
+        }
+        self.pages += 1;
+        let (mut items, next) =
+            match self.shared.page(self.method, self.member, cursor.as_deref()).await {
+                // The list is another one by now. It is walked again from its start.
+                Err(Error::Refused(error))
+                    if error.code == INVALID_PARAMS && cursor.is_some() && !self.is_again =>
+                {
+                    self.is_again = true;
+                    self.shared.settings.cache.forget_list(self.method);
+                    self.next = Some(None);
+                    return Ok(Some(vec![]));
+                }
+                page => page?,
+            };
+        if next.is_some() && next == cursor {
+            return Err(Error::invalid("its list has no end"));
+        }
+        items.retain(|item| self.seen.insert(name(item)));
+        self.next = next.map(Some);
+        Ok(Some(items))
+    }
+}
+
+/// What an item of a list is known by.
+fn name(item: &Value) -> String {
+    let member =
+        ["uri", "uriTemplate", "name"].iter().find_map(|member| item.get(member)?.as_str());
+    member.map_or_else(|| item.to_string(), str::to_owned)
 }
 
 /// The tools a server lists, without those whose headers nobody can make.
@@ -62,7 +118,10 @@ pub(crate) fn tools(shared: Arc<Shared>) -> BoxStream<'static, Result<Tool>> {
                 tracing::warn!("the tool `{}` is left out: {why}", tool.name);
                 None
             }
-            Err(_) => Some(tool),
+            Err(_) => {
+                shared.tools.learn(&tool, vec![]);
+                Some(tool)
+            }
         }))
     })
     .boxed()
@@ -70,18 +129,19 @@ pub(crate) fn tools(shared: Arc<Shared>) -> BoxStream<'static, Result<Tool>> {
 
 impl Shared {
     /// One page of a list, and where the next begins.
-    async fn page<T>(&self, method: &str, cursor: Option<&str>) -> Result<(Vec<T>, Option<String>)>
-    where
-        T: Listed + DeserializeOwned,
-    {
+    async fn page(
+        self: &Arc<Self>,
+        method: &str,
+        member: &str,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<Value>, Option<String>)> {
         let mut params = Map::new();
         if let Some(cursor) = cursor {
             params.insert("cursor".into(), cursor.into());
         }
         let mut result = self.request(method, params, &self.settings.wish()).await?;
-        let items = match result.remove(T::MEMBER) {
-            Some(items) => serde_json::from_value(items).map_err(Error::invalid)?,
-            None => return Err(Error::Invalid(format!("`{}` is missing", T::MEMBER))),
+        let Some(Value::Array(items)) = result.remove(member) else {
+            return Err(Error::Invalid(format!("`{member}` is missing")));
         };
         // An empty cursor is a cursor.
         let next = match result.remove("nextCursor") {
@@ -92,19 +152,9 @@ impl Shared {
     }
 
     /// Lists the tools again, for what is to be remembered of them.
-    pub(crate) async fn tools_anew(&self) -> Result<()> {
-        let mut cursor = None;
-        for _ in 0..PAGES {
-            let (listed, next) = self.page::<Tool>("tools/list", cursor.as_deref()).await?;
-            for tool in &listed {
-                self.tools.learn(tool, mirror::find(&tool.input_schema).unwrap_or_default());
-            }
-            match next {
-                None => return Ok(()),
-                next => cursor = next,
-            }
-        }
-        Err(Error::invalid("its list has no end"))
+    pub(crate) async fn tools_anew(self: &Arc<Self>) -> Result<()> {
+        self.settings.cache.forget_list("tools/list");
+        tools(self.clone()).try_for_each(|_| std::future::ready(Ok(()))).await
     }
 }
 
@@ -116,6 +166,8 @@ pub(crate) struct Tools(Mutex<HashMap<String, Arc<Known>>>);
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) mirrored: Vec<Mirrored>,
+    /// What its results are like.
+    output: Option<(Value, Lazy)>,
 }
 
 impl Tools {
@@ -124,11 +176,33 @@ impl Tools {
     }
 
     fn learn(&self, tool: &Tool, mirrored: Vec<Mirrored>) {
+        let output = tool.output_schema.clone().and_then(|schema| match Lazy::new(&schema) {
+            Ok(lazy) => Some((schema, lazy)),
+            Err(why) => {
+                tracing::warn!("results of the tool `{}` are not checked: {why}", tool.name);
+                None
+            }
+        });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server may list other names every time.
         if all.len() >= REMEMBERED {
             all.clear();
         }
-        all.insert(tool.name.clone(), Arc::new(Known { mirrored }));
+        all.insert(tool.name.clone(), Arc::new(Known { mirrored, output }));
+    }
+
+    /// Whether a result is what its tool said it would be.
+    pub(crate) fn check(&self, name: &str, result: &CallToolResult) -> Result<()> {
+        let known = self.get(name).filter(|_| !result.is_error);
+        let Some((schema, lazy)) = known.as_ref().and_then(|known| known.output.as_ref()) else {
+            return Ok(());
+        };
+        let Some(value) = &result.structured_content else {
+            let why = format!("the result of `{name}` lacks the structured content it promised");
+            return Err(Error::Invalid(why));
+        };
+        lazy.check(schema, value).map_err(|why| {
+            Error::Invalid(format!("the result of `{name}` is not what it promised: {why}"))
+        })
     }
 }

@@ -80,11 +80,11 @@ impl Schema {
 /// A schema that was checked, and is compiled when it is first needed: a compiled one takes 50 KB
 /// and 50 µs, and most tools of a large server are never called. It does not keep its text.
 #[derive(Debug)]
-pub(crate) struct Lazy(OnceLock<Schema>);
+pub struct Lazy(OnceLock<Schema>);
 
 impl Lazy {
     /// Refuses what [`Schema::compile`] would refuse.
-    pub(crate) fn new(schema: &Value) -> Result<Self, SchemaError> {
+    pub fn new(schema: &Value) -> Result<Self, SchemaError> {
         if simple::is_valid(schema) {
             return bounds::check(schema).map(|()| Self(OnceLock::new()));
         }
@@ -92,7 +92,7 @@ impl Lazy {
     }
 
     /// Checks a value against the schema this was made of.
-    pub(crate) fn check(&self, schema: &Value, value: &Value) -> Result<(), String> {
+    pub fn check(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let compiled = match self.0.get() {
             Some(compiled) => compiled,
             None => {

@@ -1,8 +1,8 @@
 //! Proofs that a token is one's own, one for each request.
 
 use super::sign::{SigningKey, digest, now, secret};
-use ::http::Method;
-use reqwest::{Response, Url};
+use ::http::{HeaderMap, Method};
+use reqwest::Url;
 use serde_json::json;
 use std::{
     collections::BTreeMap,
@@ -46,10 +46,10 @@ impl Proofs {
     }
 
     /// Remembers the nonce a server wants to see; true when there is one.
-    pub(super) fn learn(&self, response: &Response) -> bool {
-        let nonce = response.headers().get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
+    pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
         let Some(nonce) = nonce else { return false };
-        let origin = response.url().origin().ascii_serialization();
+        let origin = url.origin().ascii_serialization();
         let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
         nonces.insert(origin, nonce.to_owned());
         true

@@ -1,49 +1,115 @@
 //! Asking for tokens.
 
 use super::{
-    Grant, Identity, Registered, Registration, Shared, Visit,
-    metadata::{AuthorizationServer, Found, safe},
-    sign::{digest, secret},
+    Grant, Identity, Registered, Registration, Shared,
+    metadata::{AuthorizationServer, Found},
+    net::{self, Net},
+    sign::{digest, now, secret},
 };
 use ::http::Method;
+use futures_util::future::BoxFuture;
 use reqwest::Url;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    time::{Duration, Instant},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use url::form_urlencoded;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+const FORM: &str = "application/x-www-form-urlencoded";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-/// How long before its end a token is renewed.
-const EARLY: Duration = Duration::from_secs(30);
+/// How many seconds before its end a token is renewed.
+const EARLY: u64 = 30;
 
 type Form = Vec<(&'static str, String)>;
 
+/// Sends the user away, and says where they are to come back to. Given where that was last time.
+pub(super) type Begin =
+    Arc<dyn Fn(Option<Url>) -> BoxFuture<'static, Result<Begun, String>> + Send + Sync>;
+
+/// A visit of the user that has begun.
+pub(super) struct Begun {
+    pub(super) redirect: Url,
+    /// Shows the page of an address to the user, and gives the address they come back to.
+    pub(super) visit: Box<dyn FnOnce(Url) -> BoxFuture<'static, Result<Url, String>> + Send>,
+}
+
 /// A token, and how to renew it.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Token {
     pub(super) access: String,
     /// It is worth nothing without a proof.
     pub(super) is_bound: bool,
     pub(super) issuer: String,
     refresh: Option<String>,
-    end: Option<Instant>,
+    /// When it is to be renewed, in seconds since 1970.
+    end: Option<u64>,
     client: Registration,
-    server: AuthorizationServer,
+    pub(super) server: AuthorizationServer,
     resource: String,
+    /// The server has not taken it yet, though it is a renewed one.
+    #[serde(skip)]
+    is_doubtful: AtomicBool,
 }
 
 impl Token {
     pub(super) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| end <= Instant::now())
+        self.end.is_some_and(|end| end <= now())
     }
 
     pub(super) fn kind(&self) -> &'static str {
         if self.is_bound { "DPoP" } else { "Bearer" }
+    }
+
+    /// The server has taken it.
+    pub(super) fn worked(&self) {
+        self.is_doubtful.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a new one can be had for it that the server may take.
+    pub(super) fn is_worth_renewing(&self) -> bool {
+        self.refresh.is_some() && !self.is_doubtful.load(Ordering::Relaxed)
+    }
+
+    /// The same, to be used until the server takes it no more.
+    pub(super) fn without_renewal(&self) -> Self {
+        Self {
+            access: self.access.clone(),
+            is_bound: self.is_bound,
+            issuer: self.issuer.clone(),
+            refresh: None,
+            end: None,
+            client: self.client.clone(),
+            server: self.server.clone(),
+            resource: self.resource.clone(),
+            is_doubtful: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Why there is no token.
+pub(super) struct NoToken {
+    pub(super) why: String,
+    /// Asking again would not help.
+    pub(super) is_final: bool,
+}
+
+impl From<NoToken> for String {
+    fn from(none: NoToken) -> Self {
+        none.why
+    }
+}
+
+impl From<String> for NoToken {
+    fn from(why: String) -> Self {
+        Self { why, is_final: false }
     }
 }
 
@@ -75,9 +141,7 @@ impl Shared {
     ) -> Result<Token, String> {
         let scope = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         match &self.grant {
-            Grant::User { visit, redirect, known } => {
-                self.by_user(found, &scope, visit, redirect, known).await
-            }
+            Grant::User { begin, known } => self.by_user(found, &scope, begin, known).await,
             Grant::Credentials(client) => {
                 let form = with_scope(vec![("grant_type", "client_credentials".into())], &scope);
                 self.token(found, client, form).await
@@ -97,19 +161,20 @@ impl Shared {
         &self,
         found: &Found,
         scope: &str,
-        visit: &Visit,
-        redirect: &Url,
+        begin: &Begin,
         known: &Registered,
     ) -> Result<Token, String> {
         let methods = found.server.code_challenge_methods_supported.as_deref();
         if !found.is_old && !methods.is_some_and(|all| all.iter().any(|one| one == "S256")) {
             return Err(format!("`{}` does not protect codes with S256", found.issuer));
         }
-        let client = self.registration(found, known, redirect).await?;
+        let last = self.made(&found.issuer).and_then(|made| Url::parse(&made.redirect).ok());
+        let Begun { redirect, visit } = begin(last).await?;
+        let client = self.registration(found, known, &redirect).await?;
         let (verifier, state) = (secret(), secret());
         let page = found.server.authorization_endpoint.as_deref();
         let page = page.ok_or_else(|| format!("`{}` asks no users", found.issuer))?;
-        let mut page = safe(page)?;
+        let mut page = self.net.safe(page)?;
         {
             let mut query = page.query_pairs_mut();
             query
@@ -167,19 +232,22 @@ impl Shared {
             ..AuthorizationServer::default()
         };
         let client = Registration::public(&identity.client_id);
-        let answer = self.post(&provider, &client, with_scope(form, scope)).await?;
+        let net = Net::trusted();
+        let answer = self.post(&net, &provider, &client, with_scope(form, scope)).await?;
         Ok(answer.access_token)
     }
 
     /// A new token for an old one.
-    pub(super) async fn renew(&self, token: &Token) -> Result<Token, String> {
-        let refresh = token.refresh.clone().ok_or("the token cannot be renewed")?;
+    pub(super) async fn renew(&self, token: &Token) -> Result<Token, NoToken> {
+        let refresh = token.refresh.clone();
+        let refresh = refresh
+            .ok_or_else(|| NoToken { why: "the token cannot be renewed".into(), is_final: true })?;
         let form = vec![
             ("grant_type", "refresh_token".into()),
             ("refresh_token", refresh.clone()),
             ("resource", token.resource.clone()),
         ];
-        let answer = self.post(&token.server, &token.client, form).await?;
+        let answer = self.post(&self.net, &token.server, &token.client, form).await?;
         Ok(Token {
             is_bound: answer.token_type.eq_ignore_ascii_case("DPoP"),
             access: answer.access_token,
@@ -189,6 +257,7 @@ impl Shared {
             client: token.client.clone(),
             server: token.server.clone(),
             resource: token.resource.clone(),
+            is_doubtful: AtomicBool::new(true),
         })
     }
 
@@ -199,7 +268,7 @@ impl Shared {
         mut form: Form,
     ) -> Result<Token, String> {
         form.push(("resource", found.resource.clone()));
-        let answer = self.post(&found.server, client, form).await?;
+        let answer = self.post(&self.net, &found.server, client, form).await?;
         Ok(Token {
             is_bound: answer.token_type.eq_ignore_ascii_case("DPoP"),
             access: answer.access_token,
@@ -209,51 +278,77 @@ impl Shared {
             client: client.clone(),
             server: found.server.clone(),
             resource: found.resource.clone(),
+            is_doubtful: AtomicBool::new(false),
         })
     }
 
     /// Asks at the place where tokens are given; once more if a proof lacked the server's nonce.
     async fn post(
         &self,
+        net: &Net,
         server: &AuthorizationServer,
         client: &Registration,
         form: Form,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, NoToken> {
         let place = server.token_endpoint.as_deref();
         let place = place.ok_or_else(|| format!("`{}` gives no tokens", server.issuer))?;
-        let place = safe(place)?;
+        let place = net.safe(place)?;
         let mut again = self.proofs.is_some();
         loop {
             let mut form = form.clone();
-            let request = self.client.post(place.clone()).header("accept", "application/json");
-            let mut request = client.show(server, &mut form, request);
+            let (name, value) = client.show(server, &mut form).unzip();
+            let mut request = net.post(place.clone(), FORM, encoded(form));
+            if let (Some(name), Some(value)) = (name, value) {
+                request = request.header::<&str, String>(name, value);
+            }
             if let Some(proofs) = &self.proofs {
                 request = request.header("DPoP", proofs.make(&Method::POST, &place, None));
             }
-            let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-            let request = request.header("content-type", "application/x-www-form-urlencoded");
-            let response = request.body(body).send().await;
-            let response = response.map_err(|error| crate::transport::http::explain(&error))?;
-            let has_nonce = self.proofs.as_ref().is_some_and(|proofs| proofs.learn(&response));
-            let status = response.status();
-            let text = response.bytes().await.unwrap_or_default();
-            if status.is_success() {
-                let answer: Answer = serde_json::from_slice(&text)
+            let answered = net::send(request).await?;
+            let nonce =
+                self.proofs.as_ref().is_some_and(|proofs| proofs.learn(&place, &answered.headers));
+            if answered.status.is_success() {
+                let answer: Answer = serde_json::from_slice(&answered.text)
                     .map_err(|_| format!("what `{}` gives is no token", server.issuer))?;
                 // A token without a key is anybody's.
                 let is_bound = answer.token_type.eq_ignore_ascii_case("DPoP");
                 return match self.proofs.is_some() && !is_bound {
-                    true => Err(format!("`{}` gives tokens that need no proof", server.issuer)),
+                    true => Err(format!("`{}` gives tokens that need no proof", server.issuer))?,
                     false => Ok(answer),
                 };
             }
-            let denial: Denial = serde_json::from_slice(&text).unwrap_or_default();
-            if denial.error == "use_dpop_nonce" && has_nonce && std::mem::take(&mut again) {
+            let denial: Denial = serde_json::from_slice(&answered.text).unwrap_or_default();
+            if denial.error == "use_dpop_nonce" && nonce && std::mem::take(&mut again) {
                 continue;
             }
-            return Err(denied(&server.issuer, status.as_u16(), &denial));
+            let why = denied(&server.issuer, answered.status.as_u16(), &denial);
+            return Err(NoToken { why, is_final: answered.status.is_client_error() });
         }
     }
+
+    /// Tells whoever gave a token that it is needed no more.
+    pub(super) async fn revoke(&self, token: &Token) -> Result<(), String> {
+        let Some(place) = token.server.revocation_endpoint.as_deref() else { return Ok(()) };
+        let (kind, word) = match &token.refresh {
+            Some(refresh) => ("refresh_token", refresh),
+            None => ("access_token", &token.access),
+        };
+        let mut form = vec![("token", word.clone()), ("token_type_hint", kind.to_owned())];
+        let shown = token.client.show(&token.server, &mut form);
+        let mut request = self.net.post(self.net.safe(place)?, FORM, encoded(form));
+        if let Some((name, value)) = shown {
+            request = request.header(name, value);
+        }
+        let answered = net::send(request).await?;
+        match answered.status.is_success() {
+            true => Ok(()),
+            false => Err(format!("`{}` did not take the token back", token.issuer)),
+        }
+    }
+}
+
+fn encoded(form: Form) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish()
 }
 
 fn denied(issuer: &str, status: u16, denial: &Denial) -> String {
@@ -271,9 +366,9 @@ fn with_scope(mut form: Form, scope: &str) -> Form {
     form
 }
 
-fn end(seconds: Option<u64>) -> Option<Instant> {
-    let time = Duration::from_secs(seconds?);
-    Instant::now().checked_add(time.saturating_sub(EARLY.min(time / 2)))
+fn end(seconds: Option<u64>) -> Option<u64> {
+    let time = seconds?;
+    now().checked_add(time - EARLY.min(time / 2))
 }
 
 /// The code the user comes back with, if it is for us and from whom we sent them to.

@@ -3,36 +3,32 @@
 mod challenge;
 mod dpop;
 mod grant;
+mod loopback;
 mod metadata;
+mod net;
 mod register;
 mod sign;
+mod tokens;
+mod vault;
 
 pub use register::Registration;
 pub use sign::SigningKey;
+pub use vault::Vault;
 
-use crate::error::{Error, Result};
-use ::http::{HeaderValue, Method, header::AUTHORIZATION};
+use crate::{
+    error::{Error, Result},
+    transport::Fate,
+};
+use ::http::Method;
 use challenge::Challenge;
 use dpop::Proofs;
-use futures_util::future::BoxFuture;
-use grant::Token;
-use metadata::Found;
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    future::Future,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use grant::{Begin, Begun};
+use reqwest::{RequestBuilder, Response, Url};
+use std::{fmt, future::Future, sync::Arc};
+use tokens::Shared;
 
 /// How often one request may lead to an authorization.
 const ATTEMPTS: usize = 3;
-/// How long an authorization server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Sends the user to a page, and gives the address they come back to.
-pub(crate) type Visit = Arc<dyn Fn(Url) -> BoxFuture<'static, Result<Url, String>> + Send + Sync>;
 
 /// How a client comes by a token.
 ///
@@ -50,36 +46,11 @@ pub struct OAuth {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    client: Client,
-    grant: Grant,
-    scopes: Option<BTreeSet<String>>,
-    proofs: Option<Proofs>,
-    // A std mutex: never held across an await.
-    state: Mutex<State>,
-    /// Held while somebody gets a token: the others wait for it.
-    turn: tokio::sync::Mutex<()>,
-}
-
-/// What is known by now.
-#[derive(Default)]
-struct State {
-    token: Option<Arc<Token>>,
-    /// Clients that were registered, by the issuer they are known to.
-    registered: BTreeMap<String, Registration>,
-    /// All scopes that were ever asked for.
-    asked: BTreeSet<String>,
-    /// The server the token is for.
-    server: Option<Url>,
-    /// Who was first shown credentials that were given beforehand.
-    trusted: Option<String>,
-}
-
 /// What a token is asked for with.
 #[derive(Clone)]
 enum Grant {
     /// The user's consent.
-    User { visit: Visit, redirect: Url, known: Registered },
+    User { begin: Begin, known: Registered },
     /// The client's own credentials.
     Credentials(Registration),
     /// A statement of somebody the authorization server trusts.
@@ -117,9 +88,24 @@ impl OAuth {
     {
         let redirect = Url::parse(redirect)
             .map_err(|error| Error::Unable(format!("`{redirect}` is no URL: {error}")))?;
-        let visit: Visit = Arc::new(move |url| Box::pin(visit(url)));
+        let visit = Arc::new(visit);
+        Ok(Self::by_user(Arc::new(move |_| {
+            let (redirect, visit) = (redirect.clone(), visit.clone());
+            let visit = Box::new(move |page| Box::pin(visit(page)) as _);
+            Box::pin(std::future::ready(Ok(Begun { redirect, visit })))
+        })))
+    }
+
+    /// By the user's consent, in a browser on this machine: `show` opens the page of an address,
+    /// or tells the user to. They are sent back to a port of this machine.
+    pub fn browser(show: impl Fn(&Url) + Send + Sync + 'static) -> Self {
+        let show: loopback::Show = Arc::new(show);
+        Self::by_user(Arc::new(move |last| Box::pin(loopback::begin(last, show.clone()))))
+    }
+
+    fn by_user(begin: Begin) -> Self {
         let known = Registered { name: "zcp".into(), ..Registered::default() };
-        Ok(Self::new(Grant::User { visit, redirect, known }))
+        Self::new(Grant::User { begin, known })
     }
 
     /// By the client's own id and secret.
@@ -143,17 +129,7 @@ impl OAuth {
     }
 
     fn new(grant: Grant) -> Self {
-        let client = Client::builder().redirect(redirect::Policy::none()).timeout(PATIENCE);
-        Self {
-            shared: Arc::new(Shared {
-                client: client.build().unwrap_or_default(),
-                grant,
-                scopes: None,
-                proofs: None,
-                state: Mutex::default(),
-                turn: tokio::sync::Mutex::default(),
-            }),
-        }
+        Self { shared: Arc::new(Shared::new(grant)) }
     }
 
     /// A client the authorization server knows already.
@@ -200,6 +176,25 @@ impl OAuth {
         self.change(|shared| shared.proofs = Some(Proofs::default()))
     }
 
+    /// Keeps the user's tokens, and what authorization servers know this client by, between runs.
+    /// Tokens that need proofs are not kept: their key is not.
+    #[must_use]
+    pub fn kept_in(self, vault: Vault) -> Self {
+        self.change(|shared| shared.vault = Some(vault))
+    }
+
+    /// Gives the token for a server back, and forgets it. False when there was none.
+    pub async fn log_out(&self, server: &str) -> Result<bool> {
+        let server = Url::parse(server)
+            .map_err(|error| Error::Unable(format!("`{server}` is no URL: {error}")))?;
+        self.shared.forget(&server).await.map_err(Error::Unable)
+    }
+
+    /// Changes when somebody else may have logged in.
+    pub(crate) fn principal(&self) -> u64 {
+        self.shared.logins()
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Shared)) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             change(shared);
@@ -212,17 +207,21 @@ impl OAuth {
         &self,
         server: &Url,
         method: &Method,
+        fate: &Fate,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        metadata::safe(server.as_str()).map_err(Refusal::Denied)?;
+        net::encrypted(server.as_str()).map_err(Refusal::Denied)?;
         self.shared.belongs_to(server).map_err(Refusal::Denied)?;
         for attempt in 0.. {
-            let token = self.shared.fresh().await;
+            let token = self.shared.fresh(server).await;
             let request = self.shared.shown(make(), token.as_deref(), method, server);
             let response = request.send().await.map_err(Refusal::Unsent)?;
-            let Some(challenge) = Challenge::of(&response) else { return Ok(response) };
+            let Some(challenge) = Challenge::of(&response) else {
+                token.inspect(|token| token.worked());
+                return Ok(response);
+            };
             if let Some(proofs) = &self.shared.proofs
-                && proofs.learn(&response)
+                && proofs.learn(response.url(), response.headers())
                 && challenge.wants_nonce()
                 && attempt < ATTEMPTS
             {
@@ -231,11 +230,11 @@ impl OAuth {
             if attempt == ATTEMPTS {
                 return Ok(response);
             }
+            // Whatever it takes, it is not the server that is slow.
+            let _user = fate.with_user();
             let status = response.status();
-            self.shared
-                .authorize(server, &challenge, status, token.as_ref())
-                .await
-                .map_err(Refusal::Denied)?;
+            let got = self.shared.authorize(server, &challenge, status, token.as_ref()).await;
+            got.map_err(Refusal::Denied)?;
         }
         unreachable!("the loop ends by a return")
     }
@@ -247,134 +246,6 @@ pub(crate) enum Refusal {
     Unsent(reqwest::Error),
     /// No token could be had.
     Denied(String),
-}
-
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A token is for one server, and is shown to no other.
-    fn belongs_to(&self, server: &Url) -> Result<(), String> {
-        let mut state = self.lock();
-        match state.server.get_or_insert_with(|| server.clone()) == server {
-            true => Ok(()),
-            false => Err("this way to a token is another server's: make one for each".into()),
-        }
-    }
-
-    /// Credentials that were given beforehand are shown to the first who gives tokens for the
-    /// server, and to nobody whom the server names later.
-    fn trusts(&self, issuer: &str) -> Result<(), String> {
-        let is_given = match &self.grant {
-            Grant::User { known, .. } => known.beforehand.is_some(),
-            _ => true,
-        };
-        let mut state = self.lock();
-        let trusted = state.trusted.get_or_insert_with(|| issuer.to_owned());
-        match !is_given || trusted == issuer {
-            true => Ok(()),
-            false => Err(format!("`{issuer}` is not who the credentials are for: `{trusted}`")),
-        }
-    }
-
-    /// The token, renewed when its time is over.
-    async fn fresh(&self) -> Option<Arc<Token>> {
-        let token = self.lock().token.clone()?;
-        if !token.is_over() {
-            return Some(token);
-        }
-        let _turn = self.turn.lock().await;
-        let now = self.lock().token.clone()?;
-        if !now.is_over() {
-            return Some(now);
-        }
-        match self.renew(&now).await {
-            Ok(renewed) => Some(self.keep(renewed)),
-            // The server will say what it wants.
-            Err(_) => Some(now),
-        }
-    }
-
-    fn keep(&self, token: Token) -> Arc<Token> {
-        let token = Arc::new(token);
-        self.lock().token = Some(token.clone());
-        token
-    }
-
-    fn shown(
-        &self,
-        request: RequestBuilder,
-        token: Option<&Token>,
-        method: &Method,
-        server: &Url,
-    ) -> RequestBuilder {
-        let Some(token) = token else { return request };
-        let mut value = HeaderValue::from_str(&format!("{} {}", token.kind(), token.access))
-            .unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
-        value.set_sensitive(true);
-        let request = request.header(AUTHORIZATION, value);
-        match &self.proofs {
-            Some(proofs) if token.is_bound => {
-                request.header("DPoP", proofs.make(method, server, Some(&token.access)))
-            }
-            _ => request,
-        }
-    }
-
-    /// Gets a token that will do, unless somebody else has got one meanwhile.
-    async fn authorize(
-        &self,
-        server: &Url,
-        challenge: &Challenge,
-        status: StatusCode,
-        shown: Option<&Arc<Token>>,
-    ) -> Result<(), String> {
-        let _turn = self.turn.lock().await;
-        let now = self.lock().token.clone();
-        let is_new = match (&now, shown) {
-            (Some(now), Some(shown)) => !Arc::ptr_eq(now, shown),
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        if is_new {
-            return Ok(());
-        }
-        let found = metadata::find(&self.client, server, challenge).await?;
-        self.trusts(&found.issuer)?;
-        // A token of another issuer, or with too few rights, cannot be renewed into one that will do.
-        if let Some(token) = &now
-            && status == StatusCode::UNAUTHORIZED
-            && token.issuer == found.issuer
-            && let Ok(renewed) = self.renew(token).await
-        {
-            self.keep(renewed);
-            return Ok(());
-        }
-        let scopes = self.wanted(&found, challenge);
-        let token = self.ask(&found, &scopes).await?;
-        self.keep(token);
-        Ok(())
-    }
-
-    /// Which scopes to ask for: what was ever asked for, and what the server names now.
-    fn wanted(&self, found: &Found, challenge: &Challenge) -> BTreeSet<String> {
-        let named = match (&self.scopes, challenge.scopes(), &found.scopes) {
-            (Some(own), ..) => own.clone(),
-            (None, Some(scopes), _) => scopes,
-            (None, None, Some(scopes)) => scopes.clone(),
-            (None, None, None) => BTreeSet::new(),
-        };
-        let mut state = self.lock();
-        state.asked.extend(named);
-        let mut wanted = state.asked.clone();
-        if let Grant::User { .. } = self.grant
-            && found.server.scopes_supported.iter().any(|scope| scope == "offline_access")
-        {
-            wanted.insert("offline_access".into());
-        }
-        wanted
-    }
 }
 
 impl fmt::Debug for OAuth {

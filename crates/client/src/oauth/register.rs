@@ -2,30 +2,33 @@
 
 use super::{
     Registered, Shared,
-    metadata::{AuthorizationServer, Found, safe},
+    metadata::{AuthorizationServer, Found},
+    net,
     sign::{SigningKey, now, secret},
+    vault::Kept,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reqwest::{RequestBuilder, Url};
-use serde::Deserialize;
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 
 /// What an authorization server knows a client by.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Registration {
     id: String,
     proof: Proof,
 }
 
 /// How a client shows that it is the one.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 enum Proof {
     /// Not at all.
     None,
     /// By a secret, in a header or in the form.
     Secret { secret: String, in_form: Option<bool> },
-    /// By a signed statement.
+    /// By a signed statement. The key is its owner's to keep.
+    #[serde(skip)]
     Key(SigningKey),
 }
 
@@ -50,13 +53,12 @@ impl Registration {
         &self.id
     }
 
-    /// Says who asks, in the form or beside it.
+    /// Says who asks: in the form, or in a header beside it.
     pub(super) fn show(
         &self,
         server: &AuthorizationServer,
         form: &mut Vec<(&'static str, String)>,
-        request: RequestBuilder,
-    ) -> RequestBuilder {
+    ) -> Option<(&'static str, String)> {
         let offers = |method: &str| {
             let offered = server.token_endpoint_auth_methods_supported.as_ref();
             offered.is_some_and(|all| all.iter().any(|one| one == method))
@@ -67,8 +69,7 @@ impl Registration {
                 let only_post = offers("client_secret_post") && !offers("client_secret_basic");
                 if !in_form.unwrap_or(only_post) {
                     let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
-                    let header = format!("Basic {}", STANDARD.encode(pair));
-                    return request.header("authorization", header);
+                    return Some(("authorization", format!("Basic {}", STANDARD.encode(pair))));
                 }
                 form.push(("client_id", self.id.clone()));
                 form.push(("client_secret", secret.clone()));
@@ -88,12 +89,19 @@ impl Registration {
                 form.push(("client_assertion", key.sign(json!({ "typ": "JWT" }), &claims)));
             }
         }
-        request
+        None
     }
 }
 
 fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// A registration that was made, and where its users are sent back to.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) client: Registration,
+    pub(super) redirect: String,
 }
 
 /// The answer to a registration.
@@ -115,17 +123,31 @@ impl Shared {
         if let Some(client) = &known.beforehand {
             return Ok(client.clone());
         }
-        if let Some(client) = self.lock().registered.get(&found.issuer) {
-            return Ok(client.clone());
+        if let Some(document) = &known.document
+            && found.server.client_id_metadata_document_supported
+        {
+            return Ok(Registration::public(document));
         }
-        let client = match &known.document {
-            Some(document) if found.server.client_id_metadata_document_supported => {
-                Registration::public(document)
-            }
-            _ => self.register(found, known, redirect).await?,
-        };
-        self.lock().registered.insert(found.issuer.clone(), client.clone());
+        if let Some(made) = self.made(&found.issuer)
+            && made.redirect == redirect.as_str()
+        {
+            return Ok(made.client);
+        }
+        let client = self.register(found, known, redirect).await?;
+        let made = Made { client: client.clone(), redirect: redirect.to_string() };
+        if let Some(vault) = &self.vault
+            && let Err(error) = vault.save(Kept::Client(&found.issuer), &made)
+        {
+            tracing::warn!("the client's registration is not kept: {error}");
+        }
+        self.lock().made.insert(found.issuer.clone(), made);
         Ok(client)
+    }
+
+    /// The registration that was made with an issuer.
+    pub(super) fn made(&self, issuer: &str) -> Option<Made> {
+        let known = self.lock().made.get(issuer).cloned();
+        known.or_else(|| self.vault.as_ref()?.load(Kept::Client(issuer)))
     }
 
     async fn register(
@@ -152,18 +174,16 @@ impl Shared {
             "token_endpoint_auth_method": method,
             "application_type": "native",
         });
-        let request = self.client.post(safe(place)?).header("content-type", "application/json");
-        let response = request.body(wish.to_string()).send().await;
-        let response = response.map_err(|error| crate::transport::http::explain(&error))?;
-        let status = response.status();
-        let text = response.bytes().await.unwrap_or_default();
-        if !status.is_success() {
-            let why = String::from_utf8_lossy(&text[..text.len().min(400)]).into_owned();
+        let request = self.net.post(self.net.safe(place)?, "application/json", wish.to_string());
+        let answered = net::send(request).await?;
+        if !answered.status.is_success() {
+            let text = &answered.text[..answered.text.len().min(400)];
+            let why = String::from_utf8_lossy(text);
             return Err(format!(
                 "`{issuer}` refuses to register a client that is sent back to `{redirect}`: {why}"
             ));
         }
-        let answer: Answer = serde_json::from_slice(&text).map_err(|error| {
+        let answer: Answer = serde_json::from_slice(&answered.text).map_err(|error| {
             format!("`{issuer}` registers clients in a way of its own: {error}")
         })?;
         Ok(Registration {

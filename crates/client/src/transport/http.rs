@@ -1,5 +1,6 @@
 //! Streamable HTTP: a POST a message.
 
+mod events;
 mod reading;
 
 pub(super) use reading::{frames_of, is_events};
@@ -153,6 +154,20 @@ impl Endpoint for Http {
         })
     }
 
+    fn name(&self) -> Option<String> {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        let _ = url.set_password(None);
+        Some(match &self.socket {
+            Some(socket) => format!("unix:{}", socket.display()),
+            None => url.into(),
+        })
+    }
+
+    fn principal(&self) -> u64 {
+        self.oauth.as_ref().map_or(0, OAuth::principal)
+    }
+
     fn older(&self) -> Option<Box<dyn Endpoint>> {
         Some(Box::new(Sse2024::new(self.clone())))
     }
@@ -189,7 +204,7 @@ impl Peer for Talk {
                 reading.way.listen_first().await;
             }
             let post = || reading.way.post(text.clone(), reading.headers.clone());
-            match reading.way.send(&Method::POST, post).await {
+            match reading.way.send(&Method::POST, &fate, post).await {
                 Ok(response) => reading.of(response).await,
                 Err(failure) => {
                     fate.set(failure);
@@ -218,29 +233,10 @@ impl Peer for Talk {
 
     /// What a session is told beside its calls; ends when the server has no such stream.
     fn events(&self) -> Frames {
-        if self.0.session().is_none() {
-            return Frames::None;
-        }
-        let reading = Reading {
-            way: self.0.clone(),
-            headers: HeaderMap::new(),
-            opens: false,
-            id: None,
-            fate: Fate::default(),
-        };
+        let Some(session) = self.0.session().clone() else { return Frames::None };
         let way = self.0.clone();
-        way.is_listening.send_replace(false);
-        let frames = stream::once(async move {
-            let get = || reading.way.get(&reading.headers, None);
-            let answered = reading.way.send(&Method::GET, get).await;
-            reading.way.is_listening.send_replace(true);
-            match answered {
-                Ok(response) if is_events(&response) => reading.of(response).await,
-                _ => stream::empty().boxed(),
-            }
-        });
         // A server that lost a call's stream may answer on this one.
-        Frames::stream(frames.flatten().filter_map(move |frame| {
+        Frames::stream(events::of(self.0.clone(), session).filter_map(move |frame| {
             ready(match frame {
                 Frame::Response(response) => way.deliver(response),
                 other => Some(other),
@@ -299,11 +295,12 @@ impl Way {
     async fn send(
         &self,
         method: &Method,
+        fate: &Fate,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Failure> {
         let gone = |error: reqwest::Error| Failure::Gone(explain(&error));
         let Some(oauth) = &self.oauth else { return make().send().await.map_err(gone) };
-        oauth.send(&self.url, method, make).await.map_err(|refusal| match refusal {
+        oauth.send(&self.url, method, fate, make).await.map_err(|refusal| match refusal {
             Refusal::Unsent(error) => gone(error),
             Refusal::Denied(why) => Failure::Denied(why),
         })
@@ -349,7 +346,7 @@ impl Way {
             return;
         }
         let delete = || self.in_session(self.client.delete(self.url.clone()));
-        let _ = self.send(&Method::DELETE, delete).await;
+        let _ = self.send(&Method::DELETE, &Fate::default(), delete).await;
     }
 }
 
@@ -370,7 +367,8 @@ impl Drop for Open {
         let way = self.way.clone();
         self.way.tasks.spawn(async move {
             let post = || way.post(text.clone(), HeaderMap::new());
-            let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, post)).await;
+            let fate = Fate::default();
+            let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, &fate, post)).await;
         });
     }
 }

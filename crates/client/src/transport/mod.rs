@@ -12,7 +12,10 @@ use futures_util::future::BoxFuture;
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::Peer;
@@ -26,6 +29,17 @@ pub trait Endpoint: Send + Sync + 'static {
     /// What it means when the other side says nothing.
     fn silence(&self) -> Silence {
         Silence::Outage
+    }
+
+    /// What the server is known by, for what is remembered of it; none if it is not to be. It
+    /// carries no secrets.
+    fn name(&self) -> Option<String> {
+        None
+    }
+
+    /// Changes when the server may see somebody else in this client.
+    fn principal(&self) -> u64 {
+        0
     }
 
     /// Another way to the same server, for when it knows nothing newer.
@@ -88,26 +102,76 @@ impl Drop for End {
     }
 }
 
-/// Why a request's frames ended without a response: sent along with the request, and filled in by
-/// the way it took.
-#[derive(Debug, Clone, Default)]
-pub struct Fate(Arc<OnceLock<Failure>>);
+/// What becomes of a request: sent along with it, and filled in by the way it took.
+#[derive(Clone, Default)]
+pub struct Fate(Arc<Told>);
+
+#[derive(Default)]
+struct Told {
+    failure: OnceLock<Failure>,
+    witness: OnceLock<Witness>,
+    with_user: AtomicUsize,
+}
+
+/// Says what is known of the other side, for errors.
+pub type Witness = Arc<dyn Fn() -> String + Send + Sync>;
 
 impl Fate {
-    /// Notes what happened; the first note counts.
+    /// Notes why the frames ended without a response; the first note counts.
     pub fn set(&self, failure: Failure) {
-        let _ = self.0.set(failure);
+        let _ = self.0.failure.set(failure);
     }
 
-    /// What happened, if it was noted.
+    /// Why the frames ended without a response, if it was noted.
     pub fn get(&self) -> Option<&Failure> {
-        self.0.get()
+        self.0.failure.get()
     }
 
     pub(crate) fn gone(&self, why: impl Into<String>) {
         self.set(Failure::Gone(why.into()));
     }
+
+    /// Notes who can tell more of the other side.
+    pub fn witnessed_by(&self, witness: Witness) {
+        let _ = self.0.witness.set(witness);
+    }
+
+    /// What is known of the other side, if somebody knows.
+    pub fn story(&self) -> Option<String> {
+        self.0.witness.get().map(|witness| witness())
+    }
+
+    /// The request waits for the user, until what this gives is dropped: the server's time stands
+    /// still.
+    pub fn with_user(&self) -> WithUser {
+        self.0.with_user.fetch_add(1, Ordering::Relaxed);
+        WithUser(self.clone())
+    }
+
+    pub(crate) fn is_with_user(&self) -> bool {
+        self.0.with_user.load(Ordering::Relaxed) > 0
+    }
 }
+
+/// A request waits for the user.
+#[derive(Debug)]
+#[must_use = "the server's time goes on when this is dropped"]
+pub struct WithUser(Fate);
+
+impl Drop for WithUser {
+    fn drop(&mut self) {
+        self.0.0.with_user.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fate").field(&self.get()).finish()
+    }
+}
+
+/// Said by a way itself, where the server's words may have been missed.
+pub(crate) const GAP: &str = "zcp/gap";
 
 /// What a request says about itself, for ways that have headers.
 #[derive(Debug, Clone, Default)]

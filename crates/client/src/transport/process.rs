@@ -6,14 +6,14 @@ use futures_util::{FutureExt, future::BoxFuture};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::VecDeque,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fmt,
     future::{Future, pending},
     io,
     path::PathBuf,
     pin::Pin,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -33,6 +33,8 @@ const LONGEST: usize = 64 * 1024 * 1024;
 const KEPT_LINES: usize = 12;
 /// How much of each.
 const KEPT_WIDTH: usize = 400;
+/// What is shown instead of a secret.
+const HIDDEN: &str = "…";
 /// How long what is left of a dead process's output may take.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -99,10 +101,20 @@ impl Process {
         self
     }
 
-    /// The command line, for people.
-    fn name(&self) -> String {
-        let words = std::iter::once(&self.program).chain(&self.args);
-        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    /// The command line, for people: without what looks like a secret.
+    fn line(&self) -> String {
+        let mut words = vec![quoted(&self.program.to_string_lossy())];
+        let mut is_secret = false;
+        for arg in &self.args {
+            let arg = arg.to_string_lossy();
+            words.push(match arg.split_once('=') {
+                _ if is_secret && !arg.starts_with('-') => HIDDEN.to_owned(),
+                Some((name, _)) if names_secret(name) => format!("{name}={HIDDEN}"),
+                _ => quoted(&arg),
+            });
+            is_secret = arg.starts_with('-') && !arg.contains('=') && names_secret(&arg);
+        }
+        words.join(" ")
     }
 
     fn start(&self) -> io::Result<Child> {
@@ -116,11 +128,18 @@ impl Process {
     }
 }
 
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
+/// Whether what is called so is nobody else's business.
+fn names_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["token", "secret", "password", "passwd", "key", "auth", "credential", "header"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@+,%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
-        true => word.into_owned(),
+        true => word.to_owned(),
         false => format!("{word:?}"),
     }
 }
@@ -132,8 +151,8 @@ impl Endpoint for Process {
                 io::ErrorKind::NotFound => ": is it installed, and spelled right?",
                 _ => "",
             };
-            let name = self.name();
-            Error::Lost(Failure::Gone(format!("`{name}` cannot be started: {error}{hint}")))
+            let line = self.line();
+            Error::Lost(Failure::Gone(format!("`{line}` cannot be started: {error}{hint}")))
         });
         Box::pin(std::future::ready(opened.map(|child| supervise(child, self))))
     }
@@ -141,15 +160,20 @@ impl Endpoint for Process {
     fn silence(&self) -> Silence {
         Silence::Age
     }
+
+    fn name(&self) -> Option<String> {
+        Some(self.line())
+    }
 }
 
 fn supervise(mut child: Child, process: &Process) -> Opened {
-    let (board, unwritten) = Switchboard::new();
-    let heard = Heard::default();
+    let heard = Arc::new(Heard::new(process.line()));
+    let witness = heard.clone();
+    let (board, unwritten) = Switchboard::witnessed(Some(Arc::new(move || witness.story())));
     let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let peer = Arc::new(board.clone());
-    let (name, grace, end) = (process.name(), process.grace, End::default());
+    let (grace, end) = (process.grace, End::default());
     end.spawn(|stop| async move {
         let (Some(input), Some(output), Some(errors)) = pipes else { return };
         let mut reading: Part<'_> = Box::pin(read(output, &board, &heard));
@@ -179,7 +203,8 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
         };
         drop(group);
         let _ = timeout(LAST_WORDS, hearing).await;
-        board.kill(Failure::Gone(heard.story(&name, status, over)));
+        heard.end(status, over);
+        board.kill(Failure::Gone(heard.story()));
     });
     Opened { peer, end }
 }
@@ -276,22 +301,35 @@ async fn listen(errors: ChildStderr, heard: &Heard) {
     }
 }
 
-/// What a process said that is no message.
-#[derive(Default)]
-struct Heard(Mutex<Said>);
+/// What is known of a process beside its messages.
+struct Heard {
+    /// Its command line.
+    line: String,
+    said: Mutex<Said>,
+}
 
 #[derive(Default)]
 struct Said {
     errors: VecDeque<String>,
     strays: u64,
     last_stray: String,
+    /// What became of it.
+    end: Option<String>,
 }
 
 impl Heard {
+    fn new(line: String) -> Self {
+        Self { line, said: Mutex::default() }
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn error(&self, line: &[u8]) {
         let line = shortened(line);
         tracing::debug!(target: "zcp_client::stderr", "{line}");
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said();
         if said.errors.len() == KEPT_LINES {
             said.errors.pop_front();
         }
@@ -300,23 +338,30 @@ impl Heard {
 
     fn no_message(&self, line: &[u8]) {
         let line = shortened(line);
-        tracing::warn!("the server wrote what is no message: {line}");
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said();
         said.strays += 1;
+        // A flood of them is not to become another one.
+        if said.strays.is_power_of_two() {
+            tracing::warn!("the server wrote what is no message: {line}");
+        }
         said.last_stray = line;
     }
 
+    fn end(&self, status: Option<ExitStatus>, over: Over) {
+        self.said().end = Some(match (over, status) {
+            (Over::Asked, _) => "was stopped".to_owned(),
+            (_, Some(status)) => format!("ended: {status}"),
+            (_, None) => "ended".to_owned(),
+        });
+    }
+
     /// What became of the process, and what it said last.
-    fn story(&self, name: &str, status: Option<ExitStatus>, over: Over) -> String {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut story = match (over, status) {
-            (Over::Asked, _) => format!("`{name}` was stopped"),
-            (_, Some(status)) => format!("`{name}` ended: {status}"),
-            (_, None) => format!("`{name}` ended"),
-        };
+    fn story(&self) -> String {
+        let said = self.said();
+        let mut story = format!("`{}` {}", self.line, said.end.as_deref().unwrap_or("still runs"));
         if said.strays > 0 {
             let (count, last) = (said.strays, &said.last_stray);
-            story += &format!("; it wrote {count} lines that are no messages, the last: {last}");
+            story += &format!("; lines it wrote that are no messages: {count}, the last: {last}");
         }
         if !said.errors.is_empty() {
             story += "; its last words:";

@@ -1,6 +1,6 @@
 //! One line for all: what comes from the other side is given to the request it belongs to.
 
-use super::Fate;
+use super::{Fate, GAP, Witness};
 use crate::error::Failure;
 use ::http::Extensions;
 use futures_util::{StreamExt, stream};
@@ -29,6 +29,8 @@ struct Shared {
     outbox: mpsc::Sender<ByteString>,
     // A std mutex: never held across an await.
     table: Mutex<Table>,
+    /// Who can tell more of the other side.
+    witness: Option<Witness>,
 }
 
 #[derive(Default)]
@@ -50,8 +52,13 @@ struct Call {
 impl Switchboard {
     /// A line, and the texts to be written to it.
     pub(crate) fn new() -> (Self, mpsc::Receiver<ByteString>) {
+        Self::witnessed(None)
+    }
+
+    /// A line whose other side somebody can tell more of.
+    pub(crate) fn witnessed(witness: Option<Witness>) -> (Self, mpsc::Receiver<ByteString>) {
         let (outbox, unwritten) = mpsc::channel(UNWRITTEN);
-        let shared = Arc::new(Shared { outbox, table: Mutex::default() });
+        let shared = Arc::new(Shared { outbox, table: Mutex::default(), witness });
         (Self { shared }, unwritten)
     }
 
@@ -119,6 +126,9 @@ impl Peer for Switchboard {
             self.write(frame, &fate);
             return Frames::None;
         };
+        if let Some(witness) = &self.shared.witness {
+            fate.witnessed_by(witness.clone());
+        }
         let (sender, receiver) = mpsc::channel(QUEUE);
         {
             let mut table = self.lock();
@@ -152,11 +162,17 @@ impl Peer for Switchboard {
     }
 }
 
-/// Notifications may be lost when nobody takes them; questions and answers may not.
+/// Notifications may be lost when nobody takes them, and that is told; questions and answers may
+/// not.
 fn offer(sender: &mpsc::Sender<Frame>, frame: Frame) {
-    if !matches!(frame, Frame::Notification(_)) || sender.capacity() > SPARE {
-        let _ = sender.try_send(frame);
-    }
+    let frame = match (&frame, sender.capacity()) {
+        (Frame::Notification(_), ..SPARE) => return,
+        (Frame::Notification(_), SPARE) => {
+            Frame::Notification(Notification { method: GAP.into(), params: None })
+        }
+        _ => frame,
+    };
+    let _ = sender.try_send(frame);
 }
 
 /// Which request a notification is about: requests report their progress under their ids.

@@ -105,6 +105,10 @@ impl Endpoint for Ws {
     fn open(&self) -> BoxFuture<'_, Result<Opened>> {
         Box::pin(self.connect())
     }
+
+    fn name(&self) -> Option<String> {
+        self.url.split(['?', '#']).next().map(str::to_owned)
+    }
 }
 
 impl fmt::Debug for Ws {

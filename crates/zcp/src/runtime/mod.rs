@@ -18,7 +18,6 @@ pub mod resource;
 pub mod signature;
 pub mod template;
 pub mod tool;
-pub mod validate;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
@@ -406,7 +405,7 @@ pub(crate) fn check_against(
     schema: &serde_json::Value,
     value: &serde_json::Value,
 ) -> Result<(), String> {
-    validate::Schema::compile(schema).map_err(|error| error.to_string())?.check(value)
+    zcp_schema::Schema::compile(schema).map_err(|error| error.to_string())?.check(value)
 }
 
 impl fmt::Debug for Shared {

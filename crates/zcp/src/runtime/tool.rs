@@ -7,11 +7,11 @@ use super::{
     input::Input,
     output::{IntoOutput, Output},
     signature::{Signature, is_plain},
-    validate::Lazy,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc};
+use zcp_schema::Lazy;
 use zcp_wire::{
     mcp::{
         Extra,

@@ -143,7 +143,7 @@ impl Events {
             self.resumes += 1;
             tokio::time::sleep(self.retry).await;
             let get = || self.reading.way.get(&self.reading.headers, Some(&last));
-            match self.reading.way.send(&Method::GET, get).await {
+            match self.reading.way.send(&Method::GET, &self.reading.fate, get).await {
                 Ok(response) if is_events(&response) => {
                     self.bytes = response.bytes_stream().boxed();
                     self.decoder = sse::Decoder::default();

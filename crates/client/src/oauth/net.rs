@@ -1,0 +1,257 @@
+//! Where authorization may lead: encrypted addresses, and none of this network if the server is
+//! not of it.
+
+use reqwest::{
+    Client, RequestBuilder, Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect,
+};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long an authorization server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes it may answer with.
+const LARGEST: usize = 256 * 1024;
+
+/// The way to authorization servers.
+pub(super) struct Net {
+    client: Client,
+    /// The server the tokens are for is of this network, and may name others that are.
+    is_near: Arc<AtomicBool>,
+}
+
+/// What somebody answered.
+pub(super) struct Answered {
+    pub(super) status: reqwest::StatusCode,
+    pub(super) headers: ::http::HeaderMap,
+    pub(super) text: Vec<u8>,
+}
+
+impl Net {
+    /// A way that leads nowhere near until the server is known to be there.
+    pub(super) fn guarded() -> Self {
+        Self::new(false)
+    }
+
+    /// A way to addresses that the user has given, wherever they are.
+    pub(super) fn trusted() -> Self {
+        Self::new(true)
+    }
+
+    fn new(is_near: bool) -> Self {
+        let is_near = Arc::new(AtomicBool::new(is_near));
+        let client = Client::builder()
+            .redirect(redirect::Policy::none())
+            .dns_resolver(Arc::new(Guard(is_near.clone())))
+            .timeout(PATIENCE);
+        Self { client: client.build().unwrap_or_default(), is_near }
+    }
+
+    /// Finds out whether the server is of this network.
+    pub(super) async fn begin_at(&self, server: &Url) {
+        let near = match server.host() {
+            Some(url::Host::Ipv4(address)) => !is_public(address.into()),
+            Some(url::Host::Ipv6(address)) => !is_public(address.into()),
+            Some(url::Host::Domain(name)) => {
+                let port = server.port_or_known_default().unwrap_or(443);
+                let found = tokio::net::lookup_host((name, port)).await;
+                found.is_ok_and(|mut all| all.any(|one| !is_public(one.ip())))
+            }
+            None => false,
+        };
+        self.is_near.store(near, Ordering::Relaxed);
+    }
+
+    /// An address that tokens and secrets may go to.
+    pub(super) fn safe(&self, text: &str) -> Result<Url, String> {
+        let url = encrypted(text)?;
+        let is_near = match url.host() {
+            Some(url::Host::Ipv4(address)) => !is_public(address.into()),
+            Some(url::Host::Ipv6(address)) => !is_public(address.into()),
+            Some(url::Host::Domain(name)) => is_localhost(name),
+            None => true,
+        };
+        match is_near && !self.is_near.load(Ordering::Relaxed) {
+            true => Err(format!("`{text}` is an address of this network, and the server is not")),
+            false => Ok(url),
+        }
+    }
+
+    pub(super) fn get(&self, url: Url) -> RequestBuilder {
+        self.client.get(url).header("accept", "application/json")
+    }
+
+    pub(super) fn post(&self, url: Url, kind: &str, body: String) -> RequestBuilder {
+        let request = self.client.post(url).header("accept", "application/json");
+        request.header("content-type", kind).body(body)
+    }
+}
+
+/// Sends a request, and reads its answer as far as it is of a length to be expected.
+pub(super) async fn send(request: RequestBuilder) -> Result<Answered, String> {
+    let explain = |error: reqwest::Error| crate::transport::http::explain(&error);
+    let mut response = request.send().await.map_err(explain)?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut text = vec![];
+    while let Some(part) = response.chunk().await.map_err(explain)? {
+        text.extend_from_slice(&part);
+        if text.len() > LARGEST {
+            return Err(format!("what `{}` says is too long", response.url()));
+        }
+    }
+    Ok(Answered { status, headers, text })
+}
+
+/// An address whose words nobody reads on the way: encrypted, or on this machine.
+pub(super) fn encrypted(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("`{text}` is no URL: {error}"))?;
+    let is_here = match url.host() {
+        Some(url::Host::Domain(name)) => is_localhost(name),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_here => Ok(url),
+        _ => Err(format!("`{text}` is not a safe address: it must be https")),
+    }
+}
+
+fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Gives the addresses of a name that may be gone to.
+struct Guard(Arc<AtomicBool>);
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let is_near = self.0.load(Ordering::Relaxed);
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found: Vec<_> = found.filter(|one| is_near || is_public(one.ip())).collect();
+            match found.is_empty() {
+                true => Err(format!("`{}` leads to no public address", name.as_str()).into()),
+                false => Ok(Box::new(found.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Whether an address is everybody's, and not of this machine or network.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = matches!(
+        (a, b, c),
+        (0 | 10 | 127, ..)
+            | (100, 64..=127, _)
+            | (169, 254, _)
+            | (172, 16..=31, _)
+            | (192, 0, 0 | 2)
+            | (192, 168, _)
+            | (198, 18 | 19, _)
+            | (198, 51, 100)
+            | (203, 0, 113)
+            | (224.., ..)
+    );
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let parts = address.segments();
+    if let Some(inside) = address.to_ipv4_mapped() {
+        return is_public_v4(inside);
+    }
+    // An IPv4 address behind a translator.
+    if parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
+        let [a, b] = parts[6].to_be_bytes();
+        let [c, d] = parts[7].to_be_bytes();
+        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    // Only 2000::/3 is given out, and some of it for special ends.
+    let is_given_out = parts[0] & 0xe000 == 0x2000;
+    let is_special = matches!((parts[0], parts[1]), (0x2001, ..0x0200 | 0x0db8) | (0x2002, _));
+    is_given_out && !is_special
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_go_to_encrypted_addresses_only() {
+        for fine in
+            ["https://a.example", "http://localhost:1/x", "http://127.0.0.1", "http://[::1]"]
+        {
+            assert!(encrypted(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["http://a.example", "javascript:alert(1)", "file:///etc/passwd", "localhost"]
+        {
+            assert!(encrypted(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_this_network_are_known() {
+        for public in ["8.8.8.8", "1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+        for near in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "127.0.0.1",
+            "100.64.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.168.1.1",
+            "192.0.0.1",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+        ] {
+            assert!(!is_public(near.parse().unwrap()), "{near}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_public_server_leads_to_no_address_of_this_network() {
+        let net = Net::guarded();
+        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap()).await;
+        for near in ["https://127.0.0.1", "https://localhost", "http://localhost", "https://[::1]"]
+        {
+            assert!(net.safe(near).is_err(), "{near}");
+        }
+        assert!(net.safe("https://1.1.1.1").is_ok());
+        // A name is judged by where it leads.
+        let name = || "localhost".parse().unwrap();
+        let found = Guard(net.is_near.clone()).resolve(name()).await;
+        assert!(found.err().unwrap().to_string().contains("no public address"));
+        net.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap()).await;
+        assert!(net.safe("http://127.0.0.1:2").is_ok());
+        assert!(Guard(net.is_near.clone()).resolve(name()).await.is_ok());
+    }
+}
