@@ -10,7 +10,7 @@ const EXIT_CODES: &str = "Exit codes:
   3  the tool ran, and failed
   4  the server refused
   5  the server cannot be reached, went away, or takes too long
-  6  the server wants a token";
+  6  the server wants a token: zcp login SERVER";
 
 /// MCP servers for every client, and a client for every server, of every age.
 #[derive(Debug, Parser)]
@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Complete(Complete),
     /// Ask a server for a sign of life.
     Ping(Ping),
+    /// Log in to a server that wants to know who you are.
+    Login(Login),
+    /// Forget the login to a server.
+    Logout(Logout),
 }
 
 /// Which server, and how to reach it.
@@ -68,6 +72,10 @@ pub(crate) struct Target {
     /// Seconds without a sign of life after which the server is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) timeout: u64,
+
+    /// Start the command of a project's configuration file without asking.
+    #[arg(long)]
+    pub(crate) agree: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -113,6 +121,10 @@ pub(crate) struct Call {
     /// All arguments as a JSON object: the text itself, @FILE, or - for standard input.
     #[arg(long = "args", value_name = "JSON")]
     pub(crate) whole: Option<String>,
+
+    /// Call it as a task where the server can, and follow it to its end.
+    #[arg(long)]
+    pub(crate) task: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -158,6 +170,37 @@ pub(crate) struct Complete {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ping {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The token is kept in a file only you can read, and renewed when it ends.
+A client that the server's issuer knows already is given by --client-id; its secret, if it has
+one, by the variable ZCP_CLIENT_SECRET.
+
+Examples:
+  zcp login https://example.com/mcp
+  zcp login https://example.com/mcp --no-browser")]
+pub(crate) struct Login {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Show the page's address, and open no browser.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// Ask for this scope, and not for those the server names. Repeat for more.
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+
+    /// What the server's issuer knows this client by.
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logout {
     #[command(flatten)]
     pub(crate) target: Target,
 }

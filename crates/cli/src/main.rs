@@ -2,7 +2,10 @@
 
 mod args;
 mod cmd;
+mod config;
+mod consent;
 mod demo;
+mod home;
 mod print;
 mod questions;
 mod target;
@@ -12,27 +15,42 @@ use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let args = Args::parse();
     print::start_log(&args.log, args.json);
-    let done = match args.command {
-        Command::Serve(serve) => cmd::serve::run(serve, args.json).await,
-        Command::List(list) => cmd::list::run(list, args.json).await,
-        Command::Call(call) => cmd::call::run(call, args.json).await,
-        Command::Read(read) => cmd::read::run(read, args.json).await,
-        Command::Prompt(prompt) => cmd::prompt::run(prompt, args.json).await,
-        Command::Complete(complete) => cmd::complete::run(complete, args.json).await,
-        Command::Ping(ping) => cmd::ping::run(ping, args.json).await,
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            print::failure(&error, args.json);
+            return ExitCode::FAILURE;
+        }
     };
+    let json = args.json;
+    let done = runtime.block_on(run(args.command, json));
+    // A question that nobody has answered is not waited for.
+    runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            print::failure(&*error, args.json);
+            print::failure(&*error, json);
             exit_code(&*error)
         }
+    }
+}
+
+async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
+    match command {
+        Command::Serve(serve) => cmd::serve::run(serve, json).await,
+        Command::List(list) => cmd::list::run(list, json).await,
+        Command::Call(call) => cmd::call::run(call, json).await,
+        Command::Read(read) => cmd::read::run(read, json).await,
+        Command::Prompt(prompt) => cmd::prompt::run(prompt, json).await,
+        Command::Complete(complete) => cmd::complete::run(complete, json).await,
+        Command::Ping(ping) => cmd::ping::run(ping, json).await,
+        Command::Login(login) => cmd::login::run(login, json).await,
+        Command::Logout(logout) => cmd::login::out(logout, json).await,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 use tracing_subscriber::EnvFilter;
 use zcp_client::{
-    Progress,
+    Progress, TaskState,
     wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},
 };
 
@@ -185,9 +185,52 @@ pub(crate) fn progress(progress: &Progress) {
     let _ = write!(anstream::stderr(), "\r\x1b[2K{QUIET}{far} {message}{QUIET:#}");
 }
 
+/// How far a task is, on one line that is written over.
+pub(crate) fn state(state: &TaskState) {
+    let words = harmless(state.message.as_deref().unwrap_or_default()).replace('\n', " ");
+    let status = format!("{:?}", state.status).to_lowercase();
+    let _ = write!(anstream::stderr(), "\r\x1b[2K{QUIET}{status} {words}{QUIET:#}");
+}
+
 /// A server's words, without what would make a terminal show something else.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() && c != '\n' || turns(c) { ' ' } else { c }).collect()
+}
+
+/// Something to know, beside the output.
+pub(crate) fn aside(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", harmless(text));
+}
+
+/// A page a server wants visited: its whole address, and whose it is.
+pub(crate) fn page(url: &str) {
+    let mut err = anstream::stderr();
+    let _ = writeln!(err, "  {LINK}{}{LINK:#}", harmless(url));
+    let Some(host) = host(url) else { return };
+    let _ = writeln!(err, "  It belongs to {NAME}{}{NAME:#}.", harmless(&host));
+    if host.split('.').any(|part| part.starts_with("xn--")) || !host.is_ascii() {
+        let _ = writeln!(err, "  {BAD}Its name may look like another's: look twice.{BAD:#}");
+    }
+    if !url.starts_with("https://") {
+        let _ = writeln!(err, "  {BAD}It is not encrypted.{BAD:#}");
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    let parsed = zcp_client::oauth::Url::parse(url).ok()?;
+    parsed.host_str().map(str::to_owned)
+}
+
+/// Where to log in, and whether a browser shows it.
+pub(crate) fn login(page: &str, is_open: bool) {
+    let mut err = anstream::stderr();
+    let words = match is_open {
+        true => "Your browser shows a page to log in. If it does not, open it yourself:",
+        false => "Open this page to log in:",
+    };
+    let _ = writeln!(err, "{words}\n\n  {LINK}{}{LINK:#}\n", harmless(page));
+    let _ = writeln!(err, "{QUIET}Waiting for you to come back …{QUIET:#}");
 }
 
 /// Makes room after the last line of progress.

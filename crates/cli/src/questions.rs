@@ -9,25 +9,31 @@ use zcp_client::{
 };
 
 /// Asks the user. Without a terminal there is nobody to ask, and the answer is no.
-pub(crate) async fn ask(question: Elicit) -> Answer<ElicitResult> {
+pub(crate) async fn ask(server: String, question: Elicit) -> Answer<ElicitResult> {
     if !io::stdin().is_terminal() {
         return Ok(ElicitResult { action: Action::Decline, content: None });
     }
-    let asked = tokio::task::spawn_blocking(move || in_terminal(&question)).await;
+    let asked = tokio::task::spawn_blocking(move || in_terminal(&server, &question)).await;
     Ok(asked
         .ok()
         .and_then(Result::ok)
         .unwrap_or(ElicitResult { action: Action::Cancel, content: None }))
 }
 
-fn in_terminal(question: &Elicit) -> io::Result<ElicitResult> {
+/// Asks for a yes.
+pub(crate) fn yes(question: &str) -> io::Result<bool> {
+    let answer = line(question)?;
+    Ok(answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes")))
+}
+
+fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitResult> {
     let said = |action, content| Ok(ElicitResult { action, content });
-    show(&format!("\nThe server asks: {}", question.message))?;
+    print::no_progress();
+    print::aside(&format!("\n{server} asks: {}", question.message));
     if question.mode == Some(Mode::Url) {
-        let url = question.url.as_deref().unwrap_or_default();
-        show(&format!("It wants you to visit this page:\n  {url}"))?;
-        let answer = line("Open it yourself if you trust it. Have you? [y/N] ")?;
-        let yes = answer.is_some_and(|answer| answer.eq_ignore_ascii_case("y"));
+        print::aside("It wants you to visit this page, which is not opened for you:");
+        print::page(question.url.as_deref().unwrap_or_default());
+        let yes = yes("Do you go there? [y/N] ")?;
         return said(if yes { Action::Accept } else { Action::Decline }, None);
     }
     let schema = question.requested_schema.as_ref();
@@ -40,11 +46,13 @@ fn in_terminal(question: &Elicit) -> io::Result<ElicitResult> {
         }
         filled.insert(name.clone(), value(field, text));
     }
-    let sure = line("Send this? [Y/n] ")?;
-    match sure.as_deref() {
-        None => said(Action::Cancel, None),
-        Some("n" | "N" | "no") => said(Action::Decline, None),
-        Some(_) => said(Action::Accept, Some(Value::Object(filled))),
+    let filled = Value::Object(filled);
+    print::aside(&format!("This goes to {server}: {filled}"));
+    let sure = line("Send it? [Y/n, or c to cancel] ")?;
+    match sure.map(|sure| sure.to_lowercase()).as_deref() {
+        None | Some("c" | "cancel") => said(Action::Cancel, None),
+        Some("n" | "no") => said(Action::Decline, None),
+        Some(_) => said(Action::Accept, Some(filled)),
     }
 }
 
@@ -72,10 +80,6 @@ fn value(field: &Value, text: String) -> Value {
         },
         _ => Value::String(text),
     }
-}
-
-fn show(text: &str) -> io::Result<()> {
-    writeln!(anstream::stderr(), "{}", print::harmless(text))
 }
 
 /// A line that was typed; none at the end of the input.

@@ -1,54 +1,90 @@
 //! Which server is meant, and a client that has reached it.
 
-use crate::{args::Target, print, questions};
-use http::{HeaderName, HeaderValue};
-use serde::Deserialize;
-use std::{
-    collections::BTreeMap,
-    env,
-    error::Error,
-    io::IsTerminal,
-    path::{Path, PathBuf},
-    time::Duration,
+use crate::{
+    args::Target,
+    config::{self, Configured},
+    consent, home, print, questions,
 };
-use zcp_client::{Builder, Client, Http, Process, Ws, wire::Revision};
+use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
+use std::{error::Error, io::IsTerminal, time::Duration};
+use zcp_client::wire::Revision;
+use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Reaches the server that is meant.
-pub(crate) async fn reach(target: &Target, json: bool) -> Result<Client> {
-    let client = client(target, json)?;
-    let server = target.server.as_str();
-    let reached = match server.split_once(':') {
-        Some(("http" | "https", _)) => client.connect(http(server, target)?).await,
-        Some(("ws" | "wss", _)) => client.connect(socket(server, target)?).await,
-        Some(("unix", path)) => client.connect(headed(Http::unix(path)?, target)?).await,
-        _ => match configured(server)? {
-            Some(Configured { url: Some(url), headers, .. }) => {
-                let http =
-                    headers.iter().try_fold(http(&url, target)?, |http, (name, value)| {
-                        Ok::<_, Box<dyn Error>>(http.header(name.parse()?, value.parse()?))
-                    })?;
-                client.connect(http).await
-            }
-            Some(Configured { command: Some(command), args, env, .. }) => {
-                let process = Process::new(command).args(args);
-                let process =
-                    env.into_iter().fold(process, |it, (name, value)| it.env(name, value));
-                client.connect(with_env(process, target)?).await
-            }
-            Some(_) => return Err(format!("`{server}` has neither a URL nor a command").into()),
-            None => client.connect(process(server, target)?).await,
-        },
-    };
-    Ok(reached?)
+/// A way to a server.
+pub(crate) enum Way {
+    Http(Http, String),
+    Ws(Ws),
+    Process(Process),
 }
 
-fn client(target: &Target, json: bool) -> Result<Builder> {
+/// Reaches the server that is meant.
+pub(crate) async fn reach(target: &Target, json: bool) -> Result<Client> {
+    let way = way(target)?;
+    let way = match way {
+        Way::Http(http, url) if !http.has_header(&AUTHORIZATION) => {
+            let hint = format!("log in with `zcp login {}`", target.server);
+            Way::Http(http.oauth(OAuth::logged_in(home::vault(), hint)), url)
+        }
+        way => way,
+    };
+    Ok(connect(client(target, json)?, way).await?)
+}
+
+pub(crate) async fn connect(client: Builder, way: Way) -> Reached<Client> {
+    async fn by(client: Builder, endpoint: impl Endpoint) -> Reached<Client> {
+        client.connect(endpoint).await
+    }
+    match way {
+        Way::Http(http, _) => by(client, http).await,
+        Way::Ws(ws) => by(client, ws).await,
+        Way::Process(process) => by(client, process).await,
+    }
+}
+
+/// How the server that is meant is reached.
+pub(crate) fn way(target: &Target) -> Result<Way> {
+    let server = target.server.as_str();
+    Ok(match server.split_once(':') {
+        Some(("http" | "https", _)) => {
+            Way::Http(headed(Http::new(server)?, target)?, server.into())
+        }
+        Some(("ws" | "wss", _)) => Way::Ws(socket(server, target)?),
+        Some(("unix", path)) => Way::Http(headed(Http::unix(path)?, target)?, server.into()),
+        _ => match config::find(server)? {
+            Some(found) => {
+                consent::ask(server, &found, target.agree)?;
+                configured(server, found, target)?
+            }
+            None => Way::Process(process(server, target)?),
+        },
+    })
+}
+
+fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
+    let Configured { url, headers, command, args, env, cwd, .. } = found;
+    if let Some(url) = url {
+        let http = headers.iter().try_fold(Http::new(&url)?, |http, (name, value)| {
+            Ok::<_, Box<dyn Error>>(http.header(name.parse()?, value.parse()?))
+        })?;
+        return Ok(Way::Http(headed(http, target)?, url));
+    }
+    let command = command.ok_or_else(|| format!("`{name}` has neither a URL nor a command"))?;
+    let process = Process::new(command).args(args);
+    let process = cwd.into_iter().fold(process, Process::folder);
+    let process = env.into_iter().fold(process, |it, (name, value)| it.env(name, value));
+    Ok(Way::Process(with_env(process, target)?))
+}
+
+pub(crate) fn client(target: &Target, json: bool) -> Result<Builder> {
+    let name = target.server.clone();
     let mut client = Client::builder("zcp", env!("CARGO_PKG_VERSION"))
         .timeout(Duration::from_secs(target.timeout))
-        .elicit(questions::ask)
-        .visits();
+        .eras(home::eras())
+        .elicit(move |question| questions::ask(name.clone(), question))
+        .visits()
+        .tasks();
     if !json && std::io::stderr().is_terminal() {
         client = client.on_progress(|progress| print::progress(&progress));
     }
@@ -59,10 +95,6 @@ fn client(target: &Target, json: bool) -> Result<Builder> {
         client = client.revision(revision);
     }
     Ok(client)
-}
-
-fn http(url: &str, target: &Target) -> Result<Http> {
-    headed(Http::new(url)?, target)
 }
 
 fn headed(http: Http, target: &Target) -> Result<Http> {
@@ -96,67 +128,4 @@ fn with_env(process: Process, target: &Target) -> Result<Process> {
             text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
         Ok(process.env(name, value))
     })
-}
-
-/// A server in a client's configuration file.
-#[derive(Debug, Default, Deserialize)]
-struct Configured {
-    #[serde(alias = "serverUrl", alias = "httpUrl")]
-    url: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-}
-
-/// The files of common clients: the user's own first, then those of this folder.
-fn files() -> Vec<PathBuf> {
-    let here = [".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"];
-    let home = [
-        ".claude.json",
-        ".cursor/mcp.json",
-        ".gemini/settings.json",
-        ".codeium/windsurf/mcp_config.json",
-        ".config/Claude/claude_desktop_config.json",
-        "Library/Application Support/Claude/claude_desktop_config.json",
-        ".config/Code/User/mcp.json",
-        "Library/Application Support/Code/User/mcp.json",
-    ];
-    let folder = env::home_dir().unwrap_or_default();
-    let own = home.iter().map(|file| folder.join(file));
-    own.chain(here.iter().map(PathBuf::from)).collect()
-}
-
-/// The server of a name, from the first file that has it.
-fn configured(name: &str) -> Result<Option<Configured>> {
-    if name.contains(char::is_whitespace) || name.contains('/') {
-        return Ok(None);
-    }
-    for file in files() {
-        if let Some(server) = server_in(&file, name)? {
-            return Ok(Some(server));
-        }
-    }
-    Ok(None)
-}
-
-fn server_in(file: &Path, name: &str) -> Result<Option<Configured>> {
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(default, rename = "mcpServers")]
-        servers: BTreeMap<String, serde_json::Value>,
-        /// What VS Code calls them.
-        #[serde(default, rename = "servers")]
-        others: BTreeMap<String, serde_json::Value>,
-    }
-    let Ok(text) = std::fs::read_to_string(file) else { return Ok(None) };
-    let Ok(mut all) = serde_json::from_str::<File>(&text) else { return Ok(None) };
-    let Some(found) = all.servers.remove(name).or_else(|| all.others.remove(name)) else {
-        return Ok(None);
-    };
-    let found = serde_json::from_value(found);
-    Ok(Some(found.map_err(|error| format!("`{name}` in {}: {error}", file.display()))?))
 }

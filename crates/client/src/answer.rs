@@ -4,11 +4,12 @@ use crate::form;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{fmt, future::Future, sync::Arc};
+use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
 use zcp_wire::{
     RpcError,
     mcp::{
         capabilities::ClientCapabilities,
+        content::Kind,
         elicitation::{Action, Elicit, ElicitResult, Mode},
         roots::{ListRootsResult, Root},
         sampling::{CreateMessage, CreateMessageResult},
@@ -26,7 +27,8 @@ pub(crate) struct Answers {
     elicit: Option<Handler<Elicit, ElicitResult>>,
     visits: bool,
     sample: Option<Handler<CreateMessage, CreateMessageResult>>,
-    roots: Option<Handler<(), Vec<Root>>>,
+    sample_tools: bool,
+    roots: Option<Vec<Root>>,
 }
 
 fn handler<Q, A, F>(handle: impl Fn(Q) -> F + Send + Sync + 'static) -> Handler<Q, A>
@@ -56,7 +58,20 @@ impl Answers {
     }
 
     pub(crate) fn roots(&mut self, roots: Vec<Root>) {
-        self.roots = Some(handler(move |()| std::future::ready(Ok(roots.clone()))));
+        self.roots = Some(roots);
+    }
+
+    pub(crate) fn sample_tools(&mut self) {
+        self.sample_tools = true;
+    }
+
+    /// Says what is wrong with what was given.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let wrong = self.roots.iter().flatten().find(|root| !root.uri.starts_with("file://"));
+        match wrong {
+            Some(root) => Err(format!("`{}` is no root: roots are file:// URIs", root.uri)),
+            None => Ok(()),
+        }
     }
 
     /// What the server is told it may ask.
@@ -70,7 +85,8 @@ impl Answers {
             all.insert("elicitation".into(), modes);
         }
         if self.sample.is_some() {
-            all.insert("sampling".into(), json!({}));
+            let tools = if self.sample_tools { json!({ "tools": {} }) } else { json!({}) };
+            all.insert("sampling".into(), tools);
         }
         if self.roots.is_some() {
             all.insert("roots".into(), json!({}));
@@ -86,13 +102,45 @@ impl Answers {
                 written(&self.elicitation(elicit, read(params)?).await?)
             }
             ("sampling/createMessage", _, Some(sample), _) => {
-                written(&sample(read(params)?).await?)
+                let question = read(params)?;
+                self.check_sampling(&question).map_err(RpcError::invalid_params)?;
+                written(&sample(question).await?)
             }
-            ("roots/list", _, _, Some(roots)) => {
-                written(&ListRootsResult { roots: roots(()).await? })
-            }
+            ("roots/list", _, _, Some(roots)) => written(&ListRootsResult { roots: roots.clone() }),
             _ => Err(RpcError::method_not_found(method)),
         }
+    }
+
+    /// Whether a model can be asked this: no tools that were not declared, and every use of one
+    /// answered by its result before anything else is said.
+    fn check_sampling(&self, question: &CreateMessage) -> Result<(), &'static str> {
+        if !self.sample_tools && (question.tools.is_some() || question.tool_choice.is_some()) {
+            return Err("this client did not declare `sampling.tools`");
+        }
+        let mut open = BTreeSet::new();
+        for message in &question.messages {
+            let blocks = || message.content.iter().map(|block| &block.kind);
+            let used: BTreeSet<_> = blocks()
+                .filter_map(|kind| match kind {
+                    Kind::ToolUse { id, .. } => Some(id),
+                    _ => None,
+                })
+                .collect();
+            let given: BTreeSet<_> = blocks()
+                .filter_map(|kind| match kind {
+                    Kind::ToolResult { tool_use_id, .. } => Some(tool_use_id),
+                    _ => None,
+                })
+                .collect();
+            if !given.is_empty() && given.len() < blocks().count() {
+                return Err("results of tools stand beside something else");
+            }
+            if given != open {
+                return Err("uses of tools and their results do not match");
+            }
+            open = used;
+        }
+        open.is_empty().then_some(()).ok_or("the last use of a tool has no result")
     }
 
     /// Asks the user, and sees to it that what they say fits what was asked.

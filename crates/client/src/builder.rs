@@ -5,9 +5,10 @@ use crate::{
     cache::Cache,
     client::Client,
     eras::Eras,
-    error::Result,
+    error::{Error, Result},
     exchange::{Ids, OnProgress, Patience, Progress, Questions, Wish},
     listen::Change,
+    task,
     transport::Endpoint,
 };
 use serde_json::{Map, Value};
@@ -47,6 +48,7 @@ pub(crate) struct Settings {
     pub(crate) ids: Ids,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) questions: Questions,
+    pub(crate) tasks: bool,
     pub(crate) eras: Eras,
     pub(crate) cache: Cache,
 }
@@ -117,6 +119,7 @@ impl Builder {
                 ids: Ids::default(),
                 changes: broadcast::Sender::new(CHANGES),
                 questions: Questions::default(),
+                tasks: false,
                 eras: Eras::default(),
                 cache: Cache::default(),
             },
@@ -148,7 +151,19 @@ impl Builder {
         self
     }
 
-    /// The folders a server may know of.
+    /// The model that [`sample`](Self::sample) asks may use tools the server names.
+    pub fn sample_tools(mut self) -> Self {
+        self.settings.answers.sample_tools();
+        self
+    }
+
+    /// Follows calls that go on as tasks; without this, servers are told to answer them at once.
+    pub fn tasks(mut self) -> Self {
+        self.settings.tasks = true;
+        self.extension(task::EXTENSION, Value::Object(Map::new()))
+    }
+
+    /// The folders a server may know of, as `file://` URIs the user has agreed to.
     pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.settings.answers.roots(roots.into_iter().collect());
         self
@@ -222,6 +237,7 @@ impl Builder {
 
     /// Reaches the server, and finds out what it speaks.
     pub async fn connect(self, endpoint: impl Endpoint) -> Result<Client> {
+        self.settings.answers.check().map_err(Error::Unable)?;
         Client::open(self.settings, Box::new(endpoint)).await
     }
 }

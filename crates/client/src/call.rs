@@ -6,6 +6,7 @@ use crate::{
     connect::Line,
     error::{Error, Failure, Result, text_of},
     exchange::{Exchange, OnProgress, Patience, Progress, Wish},
+    task::{self, OnState, Task, TaskState},
     transport::{Fate, Headers},
 };
 use ::http::{Extensions, HeaderMap, HeaderValue};
@@ -35,12 +36,24 @@ pub struct Call<'a> {
     args: Map<String, Value>,
     patience: Patience,
     on_progress: Option<OnProgress>,
+    on_state: Option<OnState>,
+    as_task: bool,
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub enum Started {
+    /// It is done.
+    Done(CallToolResult),
+    /// It goes on.
+    Task(Task),
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(client: &'a Client, name: String) -> Self {
         let patience = client.settings().patience;
-        Self { client, name, args: Map::new(), patience, on_progress: None }
+        let args = Map::new();
+        Self { client, name, args, patience, on_progress: None, on_state: None, as_task: false }
     }
 
     /// One argument.
@@ -76,17 +89,47 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Makes the call. A tool that failed is a result too; see [`get`](Self::get).
+    /// Makes the call as a task, if the tool and the server can. Servers of 2026-07-28 decide that
+    /// themselves.
+    pub fn as_task(mut self) -> Self {
+        self.as_task = true;
+        self
+    }
+
+    /// Hears what becomes of the call if it goes on as a task.
+    pub fn on_state(mut self, hear: impl Fn(TaskState) + Send + Sync + 'static) -> Self {
+        self.on_state = Some(Arc::new(hear));
+        self
+    }
+
+    /// Makes the call. A tool that failed is a result too; see [`get`](Self::get). A task is
+    /// followed to its end, and cancelled when nobody waits for it any more.
     pub async fn send(self) -> Result<CallToolResult> {
+        match self.start().await? {
+            Started::Done(result) => Ok(result),
+            Started::Task(task) => task.followed().await,
+        }
+    }
+
+    /// Makes the call. If it goes on as a task, that is for the caller to follow; it goes on
+    /// though nobody does.
+    pub async fn start(self) -> Result<Started> {
+        let shared = self.client.shared();
         let mut params = Map::new();
         params.insert("name".into(), self.name.as_str().into());
         params.insert("arguments".into(), self.args.into());
+        if shared.wants_task(&self.name, self.as_task) {
+            params.insert("task".into(), json!({}));
+        }
         let wish = Wish { patience: self.patience, on_progress: self.on_progress };
-        let shared = self.client.shared();
         let result = shared.request("tools/call", params, &wish).await?;
+        if let Some(begun) = task::begun(&result).filter(|_| shared.settings.tasks) {
+            let task = Task::new(shared.clone(), begun, Some(self.name), wish, self.on_state);
+            return Ok(Started::Task(task));
+        }
         let result = serde_json::from_value(Value::Object(result)).map_err(Error::invalid)?;
         shared.tools.check(&self.name, &result)?;
-        Ok(result)
+        Ok(Started::Done(result))
     }
 
     /// Makes the call, and reads its result as a `T`: of the structured content, or of the text.
@@ -131,6 +174,9 @@ const HARMLESS: &[&str] = &[
     "logging/setLevel",
     "ping",
     "server/discover",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
 ];
 
 impl Shared {
@@ -203,6 +249,10 @@ impl Shared {
             let kind = result.get("resultType").map(|kind| kind.as_str().unwrap_or_default());
             match kind {
                 None | Some("complete") => return Ok((result, round)),
+                // Only a call can go on as a task.
+                Some("task") if self.settings.tasks && method == "tools/call" => {
+                    return Ok((result, round));
+                }
                 Some("input_required") if line.server.revision.era() == Era::Stateless => (),
                 Some(other) => {
                     let why = format!("`{other}` is no kind of result");
@@ -234,7 +284,7 @@ impl Shared {
     }
 
     /// Answers everything that is asked, or nothing.
-    async fn answers(&self, asked: &Map<String, Value>) -> Result<Map<String, Value>> {
+    pub(crate) async fn answers(&self, asked: &Map<String, Value>) -> Result<Map<String, Value>> {
         let mut answers = Map::new();
         for (key, question) in asked {
             let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
@@ -283,6 +333,7 @@ impl Shared {
         let named = match method {
             "tools/call" | "prompts/get" => params.get("name"),
             "resources/read" => params.get("uri"),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => params.get("taskId"),
             _ => None,
         };
         let Some(name) = named.and_then(Value::as_str) else { return headers };

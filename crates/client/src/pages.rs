@@ -168,6 +168,8 @@ pub(crate) struct Known {
     pub(crate) mirrored: Vec<Mirrored>,
     /// What its results are like.
     output: Option<(Value, Lazy)>,
+    /// Whether it may, or must, be called as a task.
+    pub(crate) task_support: Option<String>,
 }
 
 impl Tools {
@@ -183,12 +185,14 @@ impl Tools {
                 None
             }
         });
+        let task_support = tool.execution.as_ref().map(|how| how.task_support.clone());
+        let known = Known { mirrored, output, task_support };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server may list other names every time.
         if all.len() >= REMEMBERED {
             all.clear();
         }
-        all.insert(tool.name.clone(), Arc::new(Known { mirrored, output }));
+        all.insert(tool.name.clone(), Arc::new(known));
     }
 
     /// Whether a result is what its tool said it would be.

@@ -2,7 +2,10 @@
 
 use crate::{args::Call, print, target};
 use serde_json::{Map, Value};
-use std::{error::Error, io::Read};
+use std::{
+    error::Error,
+    io::{IsTerminal, Read},
+};
 use zcp_client::wire::mcp::tools::Tool;
 
 pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
@@ -18,7 +21,14 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
         let (name, value) = pair(text, tool)?;
         args.insert(name, value);
     }
-    let result = client.tool(&call.tool).args(Value::Object(args)).send().await;
+    let mut made = client.tool(&call.tool).args(Value::Object(args));
+    if call.task {
+        made = made.as_task();
+    }
+    if !json && std::io::stderr().is_terminal() {
+        made = made.on_state(|state| print::state(&state));
+    }
+    let result = made.send().await;
     if !json {
         print::no_progress();
     }

@@ -3,9 +3,9 @@
 use super::{
     Grant, Identity, Registered, Registration, Shared,
     metadata::{AuthorizationServer, Found},
-    net::{self, Net},
     sign::{digest, now, secret},
 };
+use crate::net::{self, Net};
 use ::http::Method;
 use futures_util::future::BoxFuture;
 use reqwest::Url;

@@ -1,9 +1,7 @@
 //! Who gives tokens for a server, and how: the documents that say so.
 
-use super::{
-    challenge::Challenge,
-    net::{self, Net},
-};
+use super::challenge::Challenge;
+use crate::net::{self, Net};
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
@@ -164,7 +162,7 @@ fn at(url: &Url, path: &str) -> Url {
 
 /// A document; none when it is not there.
 async fn get<T: DeserializeOwned>(net: &Net, url: Url) -> Result<Option<T>, String> {
-    let answer = net::send(net.get(url)).await?;
+    let answer = net::send(net.get(url, "application/json")).await?;
     if answer.status != StatusCode::OK {
         return Ok(None);
     }

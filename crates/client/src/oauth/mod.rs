@@ -5,25 +5,26 @@ mod dpop;
 mod grant;
 mod loopback;
 mod metadata;
-mod net;
 mod register;
 mod sign;
 mod tokens;
 mod vault;
 
 pub use register::Registration;
+pub use reqwest::Url;
 pub use sign::SigningKey;
 pub use vault::Vault;
 
 use crate::{
     error::{Error, Result},
+    net,
     transport::Fate,
 };
 use ::http::Method;
 use challenge::Challenge;
 use dpop::Proofs;
 use grant::{Begin, Begun};
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Response};
 use std::{fmt, future::Future, sync::Arc};
 use tokens::Shared;
 
@@ -101,6 +102,14 @@ impl OAuth {
     pub fn browser(show: impl Fn(&Url) + Send + Sync + 'static) -> Self {
         let show: loopback::Show = Arc::new(show);
         Self::by_user(Arc::new(move |last| Box::pin(loopback::begin(last, show.clone()))))
+    }
+
+    /// By a token that was kept when the user logged in. Without one, nobody is asked: the error
+    /// says `otherwise`.
+    pub fn logged_in(vault: Vault, otherwise: impl Into<String>) -> Self {
+        let otherwise = otherwise.into();
+        Self::by_user(Arc::new(move |_| Box::pin(std::future::ready(Err(otherwise.clone())))))
+            .kept_in(vault)
     }
 
     fn by_user(begin: Begin) -> Self {
@@ -188,6 +197,11 @@ impl OAuth {
         let server = Url::parse(server)
             .map_err(|error| Error::Unable(format!("`{server}` is no URL: {error}")))?;
         self.shared.forget(&server).await.map_err(Error::Unable)
+    }
+
+    /// Whether there is a token for a server.
+    pub fn is_logged_in(&self, server: &str) -> bool {
+        Url::parse(server).is_ok_and(|server| self.shared.has_token(&server))
     }
 
     /// Changes when somebody else may have logged in.

@@ -6,10 +6,10 @@ use super::{
     dpop::Proofs,
     grant::Token,
     metadata::{self, Found},
-    net::Net,
     register::Made,
     vault::{Kept, Vault},
 };
+use crate::net::Net;
 use ::http::{HeaderValue, Method, header::AUTHORIZATION};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use std::{
@@ -187,6 +187,11 @@ impl Shared {
             (Some(turn), renewed)
         });
         renewal.await.unwrap_or((None, None))
+    }
+
+    pub(super) fn has_token(&self, server: &Url) -> bool {
+        let here = self.lock().token.is_some();
+        here || self.adopt(server, None).is_some()
     }
 
     /// Forgets the token of a server, and gives it back to whoever gave it.

@@ -85,6 +85,11 @@ impl Http {
         self
     }
 
+    /// Whether every request has this header.
+    pub fn has_header(&self, name: &HeaderName) -> bool {
+        self.headers.contains_key(name)
+    }
+
     /// A token that every request shows.
     #[must_use]
     pub fn bearer(self, token: &str) -> Self {

@@ -19,6 +19,8 @@ pub struct ServerCapabilities {
     pub completions: Option<Empty>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<Empty>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Extra>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub experimental: Extra,
     #[serde(default, skip_serializing_if = "Map::is_empty")]

@@ -32,6 +32,7 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
         resources: list(catalog.has_resources(), catalog.is_watched()),
         prompts: list(catalog.has_prompts(), false),
         completions: catalog.completes().then_some(Empty {}),
+        tasks: None,
         logging: Some(Empty {}),
         experimental: Default::default(),
         extensions: runtime.settings.extensions.clone(),

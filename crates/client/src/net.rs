@@ -1,5 +1,5 @@
-//! Where authorization may lead: encrypted addresses, and none of this network if the server is
-//! not of it.
+//! Where the words of a server may lead: to encrypted addresses, and to none of this network if
+//! the server is not of it.
 
 use reqwest::{
     Client, RequestBuilder, Url,
@@ -15,33 +15,33 @@ use std::{
     time::Duration,
 };
 
-/// How long an authorization server may take to answer.
+/// How long whoever is there may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes it may answer with.
-const LARGEST: usize = 256 * 1024;
+/// Bytes they may answer with.
+const LARGEST: usize = 1024 * 1024;
 
-/// The way to authorization servers.
-pub(super) struct Net {
+/// The way to addresses that somebody else named.
+pub(crate) struct Net {
     client: Client,
-    /// The server the tokens are for is of this network, and may name others that are.
+    /// The server is of this network, and may name others that are.
     is_near: Arc<AtomicBool>,
 }
 
 /// What somebody answered.
-pub(super) struct Answered {
-    pub(super) status: reqwest::StatusCode,
-    pub(super) headers: ::http::HeaderMap,
-    pub(super) text: Vec<u8>,
+pub(crate) struct Answered {
+    pub(crate) status: reqwest::StatusCode,
+    pub(crate) headers: ::http::HeaderMap,
+    pub(crate) text: Vec<u8>,
 }
 
 impl Net {
     /// A way that leads nowhere near until the server is known to be there.
-    pub(super) fn guarded() -> Self {
+    pub(crate) fn guarded() -> Self {
         Self::new(false)
     }
 
     /// A way to addresses that the user has given, wherever they are.
-    pub(super) fn trusted() -> Self {
+    pub(crate) fn trusted() -> Self {
         Self::new(true)
     }
 
@@ -55,7 +55,7 @@ impl Net {
     }
 
     /// Finds out whether the server is of this network.
-    pub(super) async fn begin_at(&self, server: &Url) {
+    pub(crate) async fn begin_at(&self, server: &Url) {
         let near = match server.host() {
             Some(url::Host::Ipv4(address)) => !is_public(address.into()),
             Some(url::Host::Ipv6(address)) => !is_public(address.into()),
@@ -70,7 +70,7 @@ impl Net {
     }
 
     /// An address that tokens and secrets may go to.
-    pub(super) fn safe(&self, text: &str) -> Result<Url, String> {
+    pub(crate) fn safe(&self, text: &str) -> Result<Url, String> {
         let url = encrypted(text)?;
         let is_near = match url.host() {
             Some(url::Host::Ipv4(address)) => !is_public(address.into()),
@@ -84,18 +84,18 @@ impl Net {
         }
     }
 
-    pub(super) fn get(&self, url: Url) -> RequestBuilder {
-        self.client.get(url).header("accept", "application/json")
+    pub(crate) fn get(&self, url: Url, kind: &str) -> RequestBuilder {
+        self.client.get(url).header("accept", kind)
     }
 
-    pub(super) fn post(&self, url: Url, kind: &str, body: String) -> RequestBuilder {
+    pub(crate) fn post(&self, url: Url, kind: &str, body: String) -> RequestBuilder {
         let request = self.client.post(url).header("accept", "application/json");
         request.header("content-type", kind).body(body)
     }
 }
 
 /// Sends a request, and reads its answer as far as it is of a length to be expected.
-pub(super) async fn send(request: RequestBuilder) -> Result<Answered, String> {
+pub(crate) async fn send(request: RequestBuilder) -> Result<Answered, String> {
     let explain = |error: reqwest::Error| crate::transport::http::explain(&error);
     let mut response = request.send().await.map_err(explain)?;
     let (status, headers) = (response.status(), response.headers().clone());
@@ -110,7 +110,7 @@ pub(super) async fn send(request: RequestBuilder) -> Result<Answered, String> {
 }
 
 /// An address whose words nobody reads on the way: encrypted, or on this machine.
-pub(super) fn encrypted(text: &str) -> Result<Url, String> {
+pub(crate) fn encrypted(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("`{text}` is no URL: {error}"))?;
     let is_here = match url.host() {
         Some(url::Host::Domain(name)) => is_localhost(name),

@@ -1,0 +1,69 @@
+//! `zcp login` and `zcp logout`: a user's token for a server.
+
+use crate::{
+    args::{Login, Logout, Target},
+    home, print,
+    target::{self, Way},
+};
+use serde_json::json;
+use std::error::Error;
+use zcp_client::{Http, OAuth, oauth::Registration};
+
+pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> {
+    let (http, url) = remote(&login.target)?;
+    let opens = !login.no_browser;
+    let mut oauth = OAuth::browser(move |page| print::login(page.as_str(), opens && open(page)))
+        .kept_in(home::vault())
+        .name("zcp");
+    if let Some(id) = login.client_id {
+        oauth = oauth.registered(match home::variable("ZCP_CLIENT_SECRET") {
+            Some(secret) => Registration::secret(id, secret),
+            None => Registration::public(id),
+        });
+    }
+    if !login.scope.is_empty() {
+        oauth = oauth.scopes(login.scope);
+    }
+    // Whoever logs in may want to be somebody else.
+    let had = oauth.log_out(&url).await;
+    let way = Way::Http(http.oauth(oauth.clone()), url.clone());
+    let client = target::connect(target::client(&login.target, json)?, way).await?;
+    let reached = client.ping().await;
+    client.close().await;
+    reached?;
+    let is_in = oauth.is_logged_in(&url);
+    if let Err(error) = had {
+        tracing::debug!("the last token was not taken back: {error}");
+    }
+    match (json, is_in) {
+        (true, _) => print::json(&json!({ "server": url, "loggedIn": is_in }))?,
+        (false, true) => print::words(&format!("You are logged in to {url}."))?,
+        (false, false) => print::words(&format!("{url} wants no login."))?,
+    }
+    Ok(())
+}
+
+pub(crate) async fn out(logout: Logout, json: bool) -> Result<(), Box<dyn Error>> {
+    let (_, url) = remote(&logout.target)?;
+    let oauth = OAuth::logged_in(home::vault(), "nobody is logged in");
+    let was_in = oauth.log_out(&url).await?;
+    match (json, was_in) {
+        (true, _) => print::json(&json!({ "server": url, "loggedIn": false, "was": was_in }))?,
+        (false, true) => print::words(&format!("You are logged out of {url}."))?,
+        (false, false) => print::words(&format!("You were not logged in to {url}."))?,
+    }
+    Ok(())
+}
+
+fn remote(target: &Target) -> Result<(Http, String), Box<dyn Error>> {
+    match target::way(target)? {
+        Way::Http(http, url) => Ok((http, url)),
+        _ => Err(format!("`{}` is no URL: only those are logged in to", target.server).into()),
+    }
+}
+
+/// Opens a page in the user's browser; false if there is none. No shell is involved, and the
+/// address is one of http or https.
+fn open(page: &zcp_client::oauth::Url) -> bool {
+    webbrowser::open(page.as_str()).is_ok()
+}
