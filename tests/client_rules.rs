@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -16,80 +16,15 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use zcp_client::{
     Client, Error, Failure, Http, OAuth,
-    transport::Headers,
     wire::{
-        ByteString, Frame, Frames, Id, Notification, Peer, Request, Response, RpcError,
+        Frame, Id, Notification, Request, RpcError,
         mcp::{
             elicitation::{Action, ElicitResult},
             roots::Root,
         },
     },
 };
-
-/// What a server says to a request: frames before the answer, and the answer.
-type Said = (Vec<Frame>, Result<Value, RpcError>);
-/// A request: its id, method, parameters and headers.
-type Asked = (Id, String, Value, http::HeaderMap);
-type Play = Arc<dyn Fn(&str, &Value) -> Said + Send + Sync>;
-
-/// A server of 2026-07-28 that plays a part, and remembers what it was asked.
-#[derive(Clone)]
-struct Actor {
-    play: Play,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    answered: Arc<AtomicUsize>,
-}
-
-impl Actor {
-    fn new(play: impl Fn(&str, &Value) -> Said + Send + Sync + 'static) -> Self {
-        Self { play: Arc::new(play), asked: Arc::default(), answered: Arc::default() }
-    }
-
-    /// What it was asked by a method.
-    fn asked(&self, method: &str) -> Vec<(Value, http::HeaderMap)> {
-        let asked = self.asked.lock().expect("no panic");
-        let those = asked.iter().filter(|(_, name, ..)| name == method);
-        those.map(|(_, _, params, headers)| (params.clone(), headers.clone())).collect()
-    }
-}
-
-impl Peer for Actor {
-    fn send(&self, frame: Frame, extensions: http::Extensions) -> Frames {
-        let Frame::Request(request) = frame else {
-            self.answered.fetch_add(1, Ordering::Relaxed);
-            return Frames::None;
-        };
-        let params = request.params.as_deref().unwrap_or("{}");
-        let params: Value = serde_json::from_str(params).expect("params are JSON");
-        let headers = extensions.get::<Headers>().cloned().unwrap_or_default().0;
-        let mut asked = self.asked.lock().expect("no panic");
-        asked.push((request.id.clone(), request.method.to_string(), params.clone(), headers));
-        let (before, answer) = match &*request.method {
-            "server/discover" => (vec![], Ok(discovered())),
-            method => (self.play)(method, &params),
-        };
-        let result = answer.map(|it| ByteString::from(it.to_string()).into());
-        let last = Frame::Response(Response { id: Some(request.id), result });
-        Frames::stream(futures_util::stream::iter(before.into_iter().chain([last])))
-    }
-
-    fn events(&self) -> Frames {
-        Frames::None
-    }
-}
-
-fn discovered() -> Value {
-    json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"],
-        "capabilities": { "tools": {}, "resources": {} }, "ttlMs": 0, "cacheScope": "private" })
-}
-
-fn said(answer: Value) -> Said {
-    (vec![], Ok(answer))
-}
-
-fn text(words: &str) -> Said {
-    said(json!({ "resultType": "complete", "content": [{ "type": "text", "text": words }] }))
-}
+use zcp_tests::actor::{Actor, discovered, said, text};
 
 async fn client(actor: &Actor) -> Client {
     let root = Root { uri: "file:///work".into(), ..Root::default() };
@@ -130,7 +65,7 @@ async fn no_id_is_used_twice_and_a_state_goes_back_untouched() {
     let client = client(&actor).await;
     client.tool("x").send().await.expect("a result");
     client.tool("y").send().await.expect("a result");
-    let asked = actor.asked.lock().unwrap();
+    let asked = actor.all_asked();
     let ids: BTreeSet<_> = asked.iter().map(|(id, ..)| id.clone()).collect();
     assert_eq!(ids.len(), asked.len());
     // A state is for its own call alone.
@@ -286,7 +221,7 @@ async fn a_stateless_server_is_never_sent_a_response() {
     let question = Request { id: Id::number(1), method: "roots/list".into(), params: None };
     let actor = Actor::new(move |_, _| (vec![Frame::Request(question.clone())], text("done").1));
     client(&actor).await.tool("x").send().await.unwrap();
-    assert_eq!(actor.answered.load(Ordering::Relaxed), 0);
+    assert_eq!(actor.answered(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,14 @@
-//! The example programs, built.
+//! The command and the example programs, built.
 
 use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
 };
+
+/// The `zcp` command, built.
+pub fn zcp() -> PathBuf {
+    examples().parent().expect("target/*/examples").join("zcp")
+}
 
 /// Where the examples are, built once.
 pub fn examples() -> &'static Path {
@@ -17,6 +22,8 @@ pub fn examples() -> &'static Path {
             "-q",
             // The same features as the tests, so that nothing is built a second time.
             "--workspace",
+            "--bin",
+            "zcp",
             "--example",
             "everything",
             "--example",

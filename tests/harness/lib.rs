@@ -1,6 +1,7 @@
 //! What whole-path tests are written with: servers on real wires, messages as JSON.
 #![expect(clippy::needless_pass_by_value, reason = "tests read best with `json!(..)` in place")]
 
+pub mod actor;
 pub mod away;
 pub mod examples;
 #[path = "../../crates/zcp/examples/everything/server/mod.rs"]
@@ -8,6 +9,7 @@ mod fixture;
 #[cfg(doctest)]
 mod guides;
 pub mod http;
+pub mod issuer;
 pub mod memory;
 pub mod pipe;
 pub mod rich;

@@ -175,8 +175,8 @@ async fn probe(
 }
 
 async fn discover(settings: &Settings, peer: &dyn Peer, patience: Duration) -> Result<Server> {
-    let whole = settings.patience.whole.min(patience);
-    let wish = Wish { patience: Patience { quiet: patience, whole }, on_progress: None };
+    let patience = Patience { quiet: patience, ..settings.patience };
+    let wish = Wish { patience, on_progress: None };
     let revision = settings.stateless;
     // A server that names the revision we speak is asked once more.
     for last in [false, true] {

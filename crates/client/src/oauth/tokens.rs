@@ -75,6 +75,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn current(&self) -> Option<Arc<Token>> {
+        self.lock().token.clone()
+    }
+
     pub(super) fn logins(&self) -> u64 {
         self.lock().logins
     }
@@ -117,7 +121,7 @@ impl Shared {
 
     /// The token, renewed when its time is over.
     pub(super) async fn fresh(self: &Arc<Self>, server: &Url) -> Option<Arc<Token>> {
-        let token = self.lock().token.clone().or_else(|| self.adopt(server, None))?;
+        let token = self.current().or_else(|| self.adopt(server, None))?;
         if !token.is_over() {
             return Some(token);
         }
@@ -133,7 +137,7 @@ impl Shared {
 
     /// The token as others may have renewed it meanwhile.
     fn latest(&self, server: &Url, token: &Arc<Token>) -> Arc<Token> {
-        let here = self.lock().token.clone().filter(|here| !Arc::ptr_eq(here, token));
+        let here = self.current().filter(|here| !Arc::ptr_eq(here, token));
         here.or_else(|| self.adopt(server, Some(token))).unwrap_or_else(|| token.clone())
     }
 
@@ -190,15 +194,14 @@ impl Shared {
     }
 
     pub(super) fn has_token(&self, server: &Url) -> bool {
-        let here = self.lock().token.is_some();
-        here || self.adopt(server, None).is_some()
+        self.current().or_else(|| self.adopt(server, None)).is_some()
     }
 
     /// Forgets the token of a server, and gives it back to whoever gave it.
     pub(super) async fn forget(&self, server: &Url) -> Result<bool, String> {
         let _turn = self.turn(server).await;
         let kept = self.vault.as_ref().and_then(|vault| vault.load(Kept::Token(server.as_str())));
-        let token = kept.map(Arc::new).or_else(|| self.lock().token.clone());
+        let token = kept.map(Arc::new).or_else(|| self.current());
         let Some(token) = token else { return Ok(false) };
         self.lock().token = None;
         if let Some(vault) = &self.vault {
@@ -239,7 +242,7 @@ impl Shared {
         let mut turn = Some(self.turn(server).await);
         let now = match shown {
             Some(shown) => Some(self.latest(server, shown)),
-            None => self.lock().token.clone().or_else(|| self.adopt(server, None)),
+            None => self.current().or_else(|| self.adopt(server, None)),
         };
         if let Some(now) = &now
             && shown.is_none_or(|shown| shown.access != now.access)

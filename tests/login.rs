@@ -1,0 +1,278 @@
+//! Who a user is to a server: got by consent, kept in files, spent once.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::process::Command;
+use zcp_client::{Client, Error, Failure, Http, OAuth, Vault, oauth::Url};
+use zcp_tests::{everything, examples::zcp, issuer::Issuer};
+
+/// A folder of this test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("it can be made");
+        Self(folder)
+    }
+
+    fn vault(&self) -> Vault {
+        Vault::new(self.0.join("zcp/tokens"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A browser whose user says yes to everything.
+async fn browse(page: Url) -> Result<Url, String> {
+    let none = reqwest::redirect::Policy::none();
+    let browser = reqwest::Client::builder().redirect(none).build().expect("a browser");
+    let answer = browser.get(page).send().await.map_err(|error| error.to_string())?;
+    let back = answer.headers().get("location").ok_or("nobody sends me back")?;
+    Url::parse(back.to_str().expect("it is text")).map_err(|error| error.to_string())
+}
+
+fn by_user(vault: Option<Vault>) -> OAuth {
+    let oauth = OAuth::user("http://127.0.0.1:1/callback", browse).expect("a URL");
+    vault.into_iter().fold(oauth, OAuth::kept_in)
+}
+
+async fn connect(issuer: &Issuer, oauth: OAuth) -> zcp_client::Result<Client> {
+    Client::connect(Http::new(issuer.url()).expect("a URL").oauth(oauth)).await
+}
+
+fn denied(error: &Error) -> &str {
+    match error {
+        Error::Lost(Failure::Denied(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs the command with its files in a folder.
+async fn run(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(zcp());
+    command.args(args).env("XDG_DATA_HOME", folder).env("XDG_CACHE_HOME", folder);
+    command.output().await.expect("it runs")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_processes_spend_a_token_once() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("twenty"));
+    issuer.known().lifetime = 1;
+    connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached").close().await;
+    // The token has ended, for everybody.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    issuer.known().valid.clear();
+    issuer.known().lifetime = 3600;
+    let url = issuer.url();
+    let args = ["call", url.as_str(), "test_simple_text"];
+    let all = join_all((0..20).map(|_| run(&folder.0, &args))).await;
+    for output in &all {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let known = issuer.known();
+    assert_eq!((known.renewed, known.spent_twice, known.consents), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn tokens_and_registrations_are_kept_where_only_their_user_reads() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("kept"));
+    for _ in 0..3 {
+        connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
+    }
+    assert_eq!(issuer.known().consents, 1, "the user is asked once");
+    assert_eq!(issuer.known().clients.len(), 1, "the client is registered once");
+    assert_eq!(issuer.known().clients[0]["application_type"], "native");
+    let tokens = folder.0.join("zcp/tokens");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&tokens), 0o700);
+    let mut kinds = vec![];
+    for file in std::fs::read_dir(&tokens).unwrap().flatten() {
+        assert_eq!(mode(&file.path()), 0o600, "{file:?}");
+        let name = file.file_name().to_string_lossy().into_owned();
+        kinds.push(name.split('-').next().unwrap().to_owned() + name.rsplit('.').next().unwrap());
+    }
+    kinds.sort();
+    assert_eq!(kinds, ["clientjson", "tokenjson", "tokenlock"]);
+    // Without a user, what is kept is enough; and when it is gone, it is said what to do.
+    let quiet = || OAuth::logged_in(folder.vault(), "log in first");
+    connect(&issuer, quiet()).await.expect("it is reached");
+    assert!(quiet().is_logged_in(&issuer.url()));
+    assert!(quiet().log_out(&issuer.url()).await.expect("it is taken back"));
+    assert_eq!(issuer.known().revoked, ["refresh-1"]);
+    let error = connect(&issuer, quiet()).await.expect_err("nobody is logged in");
+    assert_eq!(denied(&error), "log in first");
+}
+
+#[tokio::test]
+async fn a_renewed_token_that_is_refused_is_not_renewed_again() {
+    let issuer = Issuer::new(everything(), json!({})).await;
+    let client = connect(&issuer, by_user(None)).await.expect("it is reached");
+    issuer.known().valid.clear();
+    issuer.known().renews_in_vain = true;
+    client.ping().await.expect("the user is asked again");
+    let known = issuer.known();
+    assert_eq!((known.renewed, known.consents), (1, 2));
+}
+
+#[tokio::test]
+async fn a_renewal_is_kept_though_nobody_waits_for_it() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("dropped"));
+    issuer.known().lifetime = 1;
+    let client = connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    issuer.known().lifetime = 3600;
+    // The issuer takes 50 ms for a token.
+    assert!(tokio::time::timeout(Duration::from_millis(20), client.ping()).await.is_err());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    client.ping().await.expect("it is reached");
+    let known = issuer.known();
+    assert_eq!((known.renewed, known.spent_twice, known.consents), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn more_rights_are_asked_for_together_with_the_old_ones_and_not_forever() {
+    let issuer = Issuer::new(everything(), json!({})).await;
+    let client = connect(&issuer, by_user(None)).await.expect("it is reached");
+    issuer.known().needs = Some("read write".into());
+    let error = client.ping().await.expect_err("it never has enough");
+    assert!(matches!(error, Error::Lost(Failure::Status { status: 403, .. })), "{error:?}");
+    let scopes = issuer.known().scopes.clone();
+    let renewed = issuer.known().renewed;
+    assert!(scopes.len() <= 4, "{scopes:?}");
+    assert_eq!(scopes[1], "read write");
+    assert_eq!(renewed, 0, "renewal gives no new rights");
+    issuer.known().needs = Some("admin".into());
+    client.ping().await.expect_err("it never has enough");
+    assert_eq!(issuer.known().scopes.last().unwrap(), "admin read write");
+}
+
+#[tokio::test]
+async fn a_refused_registration_says_where_users_are_sent_back_to() {
+    let issuer = Issuer::new(everything(), json!({})).await;
+    issuer.known().refuses_clients = true;
+    let error = connect(&issuer, by_user(None)).await.expect_err("it is refused");
+    let why = denied(&error);
+    assert!(why.contains("http://127.0.0.1:1/callback"), "{why}");
+    assert!(why.contains("no loopback"), "{why}");
+    let issuer = Issuer::new(everything(), json!({ "registration_endpoint": null })).await;
+    let error = connect(&issuer, by_user(None)).await.expect_err("nobody is registered");
+    assert!(denied(&error).contains("register one there, and give its id"), "{error}");
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_not_to_be_trusted_gets_nothing() {
+    // The addresses are dangerous, the codes unprotected, or the issuer is another.
+    for described in [
+        json!({ "code_challenge_methods_supported": null }),
+        json!({ "code_challenge_methods_supported": ["plain"] }),
+        json!({ "issuer": "https://somebody.example" }),
+        json!({ "authorization_endpoint": "javascript:alert(1)" }),
+        json!({ "authorization_endpoint": "file:///etc/passwd" }),
+        json!({ "token_endpoint": "http://somebody.example/token" }),
+    ] {
+        let issuer = Issuer::new(everything(), described.clone()).await;
+        let visits = Arc::new(AtomicUsize::new(0));
+        let counted = visits.clone();
+        let oauth = OAuth::user("http://127.0.0.1:1/callback", move |page| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            browse(page)
+        });
+        let error = connect(&issuer, oauth.unwrap()).await.expect_err("it is not to be trusted");
+        denied(&error);
+        let visited = visits.load(Ordering::Relaxed) > 0;
+        assert_eq!(visited, described.get("token_endpoint").is_some(), "{described}");
+        assert!(issuer.known().valid.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_a_user_comes_back_with_must_be_ours() {
+    let said = json!({ "authorization_response_iss_parameter_supported": true });
+    for (member, value) in [
+        ("state", "another"),
+        ("iss", "https://somebody.example"),
+        ("error", "shown only if the issuer is right"),
+    ] {
+        let issuer = Issuer::new(everything(), said.clone()).await;
+        issuer.known().sent_back.insert(member.to_owned(), value.to_owned());
+        if member == "error" {
+            issuer.known().sent_back.insert("iss".into(), "https://somebody.example".into());
+        }
+        let error = connect(&issuer, by_user(None)).await.expect_err("it is not ours");
+        assert!(!denied(&error).contains("shown only"), "{error}");
+        assert!(issuer.known().valid.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_logs_in_with_the_command_and_out_again() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("command"));
+    let url = issuer.url();
+    let not_yet = run(&folder.0, &["ping", &url]).await;
+    assert_eq!(not_yet.status.code(), Some(6));
+    let words = String::from_utf8_lossy(&not_yet.stderr).into_owned();
+    assert!(words.contains(&format!("zcp login {url}")), "{words}");
+    assert_eq!(issuer.known().clients.len(), 0, "nobody was asked for anything");
+
+    // The browser is a program that tells us what it was to show.
+    let (browser, shown) = (folder.0.join("browser"), folder.0.join("shown"));
+    let script = "#!/bin/sh\nprintf %s \"$1\" > \"$0.new\"; mv \"$0.new\" \"${0%browser}shown\"\n";
+    std::fs::write(&browser, script).unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut login = Command::new(zcp());
+    login.args(["login", &url, "--json"]).env("BROWSER", &browser).kill_on_drop(true);
+    login.env("XDG_DATA_HOME", &folder.0).env("XDG_CACHE_HOME", &folder.0);
+    let browsing = async {
+        let page = loop {
+            match std::fs::read_to_string(&shown) {
+                Ok(page) => break page,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        // A stranger who comes by does not end the login.
+        let place = Url::parse(&page).unwrap();
+        let place = place.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1;
+        let stranger = reqwest::get(format!("{place}?code=mine&state=mine")).await.unwrap();
+        assert_eq!(stranger.status(), 400);
+        assert_eq!(reqwest::get(place.replace("callback", "other")).await.unwrap().status(), 404);
+        reqwest::get(page).await.unwrap().text().await.unwrap()
+    };
+    let both = async { tokio::join!(login.output(), browsing) };
+    let (output, page) = tokio::time::timeout(Duration::from_secs(20), both).await.expect("an end");
+    let output = output.expect("it runs");
+    assert!(page.contains("You are logged in"), "{page}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["loggedIn"], true);
+    assert!(run(&folder.0, &["ping", &url]).await.status.success());
+    assert!(run(&folder.0, &["logout", &url]).await.status.success());
+    assert_eq!(issuer.known().revoked.len(), 1);
+    assert_eq!(run(&folder.0, &["ping", &url]).await.status.code(), Some(6));
+}
+
+#[tokio::test]
+async fn a_user_may_take_longer_than_a_server() {
+    let issuer = Issuer::new(everything(), json!({})).await;
+    let oauth = OAuth::user("http://127.0.0.1:1/callback", async |page| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        browse(page).await
+    });
+    let builder = Client::builder("slow", "1").timeout(Duration::from_millis(300));
+    let http = Http::new(issuer.url()).unwrap().oauth(oauth.unwrap());
+    builder.connect(http).await.expect("it is reached");
+}
