@@ -23,6 +23,7 @@ type Play = Arc<dyn Fn(&str, &Value) -> Said + Send + Sync>;
 #[derive(Clone)]
 pub struct Actor {
     play: Play,
+    discovered: Value,
     asked: Arc<Mutex<Vec<Asked>>>,
     answered: Arc<AtomicUsize>,
 }
@@ -30,7 +31,19 @@ pub struct Actor {
 impl Actor {
     /// A server that plays this part.
     pub fn new(play: impl Fn(&str, &Value) -> Said + Send + Sync + 'static) -> Self {
-        Self { play: Arc::new(play), asked: Arc::default(), answered: Arc::default() }
+        Self {
+            play: Arc::new(play),
+            discovered: discovered(),
+            asked: Arc::default(),
+            answered: Arc::default(),
+        }
+    }
+
+    /// The same, with something else to say about itself.
+    #[must_use]
+    pub fn about(mut self, member: &str, value: Value) -> Self {
+        self.discovered[member] = value;
+        self
     }
 
     /// All it was asked.
@@ -69,7 +82,7 @@ impl Peer for Actor {
         let mut asked = self.asked.lock().expect("no panic");
         asked.push((request.id.clone(), request.method.to_string(), params.clone(), headers));
         let (before, answer) = match &*request.method {
-            "server/discover" => (vec![], Ok(discovered())),
+            "server/discover" => (vec![], Ok(self.discovered.clone())),
             method => (self.play)(method, &params),
         };
         drop(asked);

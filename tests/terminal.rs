@@ -1,0 +1,198 @@
+//! The command in a terminal: what a person is shown and asked.
+
+use pty_process::{Command, Pts, Pty, Size};
+use serde_json::json;
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::Child,
+};
+use zcp::{Ctx, Result, Server, Visit, tool};
+use zcp_tests::{
+    examples::{examples, zcp},
+    http::HttpServer,
+};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Order {
+    /// What you would like.
+    dish: String,
+    /// How many.
+    portions: u32,
+}
+
+/// Order a meal.
+#[tool]
+async fn order(ctx: Ctx) -> Result<String> {
+    let wish = ctx.ask::<Order>("order", "What may we cook?").await?.accepted()?;
+    Ok(format!("{} × {}", wish.portions, wish.dish))
+}
+
+/// Pay for it.
+#[tool]
+async fn pay(ctx: Ctx) -> Result<String> {
+    let page = "https://xn--bnk-0na.example/pay?bill=17";
+    ctx.visit("pay", &Visit::new("Please pay.", page)).await?.accepted()?;
+    Ok("paid".to_owned())
+}
+
+/// A person at a terminal.
+struct Person {
+    terminal: Pty,
+    child: Child,
+    seen: String,
+}
+
+impl Person {
+    fn new(folder: &Folder, args: &[&str]) -> Self {
+        let (terminal, other): (Pty, Pts) = pty_process::open().expect("a terminal");
+        terminal.resize(Size::new(24, 200)).expect("it has a size");
+        let child = Command::new(zcp())
+            .args(args)
+            .current_dir(&folder.0)
+            .env("XDG_DATA_HOME", &folder.0)
+            .env("XDG_CACHE_HOME", &folder.0)
+            .env("HOME", &folder.0)
+            .env("BROWSER", folder.0.join("browser"))
+            .kill_on_drop(true)
+            .spawn(other)
+            .expect("it starts");
+        Self { terminal, child, seen: String::new() }
+    }
+
+    /// Waits until words are seen.
+    async fn sees(&mut self, words: &str) {
+        let reading = async {
+            while !self.seen.contains(words) {
+                let mut some = [0; 4096];
+                match self.terminal.read(&mut some).await {
+                    Ok(0) | Err(_) => return false,
+                    Ok(count) => self.seen += &String::from_utf8_lossy(&some[..count]),
+                }
+            }
+            true
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(20), reading).await;
+        assert_eq!(seen, Ok(true), "`{words}` is not in: {}", self.seen);
+        let end = self.seen.find(words).expect("it was seen") + words.len();
+        self.seen.drain(..end);
+    }
+
+    async fn types(&mut self, line: &str) {
+        self.terminal.write_all(format!("{line}\n").as_bytes()).await.expect("it is read");
+    }
+
+    async fn ends(mut self) -> i32 {
+        let draining = async {
+            let mut some = [0; 4096];
+            while self.terminal.read(&mut some).await.is_ok_and(|count| count > 0) {}
+        };
+        let (status, ()) = tokio::join!(self.child.wait(), draining);
+        status.expect("it ended").code().expect("by itself")
+    }
+}
+
+/// A folder of this test's own, with a browser that tells when it was started.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("it can be made");
+        let browser = folder.join("browser");
+        fs::write(&browser, "#!/bin/sh\ntouch \"$0.started\"\n").expect("it can be written");
+        fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        Self(folder)
+    }
+
+    fn was_browsed(&self) -> bool {
+        self.0.join("browser.started").exists()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_form_says_who_asks_and_is_reviewed_before_it_goes() {
+    let (server, folder) =
+        (HttpServer::new(Server::new("meals").tool(order)).await, Folder::new("form"));
+    let url = server.url("/mcp");
+    for (answer, code, outcome) in [("", 0, "3 × soup"), ("n", 3, "declined"), ("c", 3, "closed")]
+    {
+        let mut person = Person::new(&folder, &["call", &url, "order"]);
+        person.sees(&format!("{url} asks: What may we cook?")).await;
+        person.sees("What you would like.").await;
+        person.types("soup").await;
+        person.sees("How many.").await;
+        person.types("3").await;
+        person.sees(&format!("This goes to {url}: ")).await;
+        person.sees(r#""dish":"soup""#).await;
+        person.sees("Send it? ").await;
+        person.types(answer).await;
+        person.sees(outcome).await;
+        assert_eq!(person.ends().await, code, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_shown_whole_and_never_opened() {
+    let (server, folder) =
+        (HttpServer::new(Server::new("bank").tool(pay)).await, Folder::new("page"));
+    let url = server.url("/mcp");
+    for (answer, code) in [("n", 3), ("", 3), ("y", 0)] {
+        let mut person = Person::new(&folder, &["call", &url, "pay"]);
+        person.sees(&format!("{url} asks: Please pay.")).await;
+        person.sees("https://xn--bnk-0na.example/pay?bill=17").await;
+        person.sees("It belongs to").await;
+        person.sees("xn--bnk-0na.example").await;
+        person.sees("may look like another's").await;
+        person.sees("Do you go there? [y/N]").await;
+        person.types(answer).await;
+        assert_eq!(person.ends().await, code, "{answer}");
+    }
+    assert!(!folder.was_browsed());
+}
+
+#[tokio::test]
+async fn a_projects_command_is_started_when_its_user_has_agreed() {
+    let folder = Folder::new("agreed");
+    let everything = examples().join("everything");
+    let write = |args: &[&str]| {
+        let server = json!({ "command": everything, "args": args });
+        let file = json!({ "mcpServers": { "local": server } });
+        fs::write(folder.0.join(".mcp.json"), file.to_string()).expect("it can be written");
+    };
+    write(&["--stdio"]);
+    // Nobody can be asked.
+    let mut alone = tokio::process::Command::new(zcp());
+    alone.args(["ping", "local"]).current_dir(&folder.0).env("HOME", &folder.0);
+    alone.env("XDG_DATA_HOME", &folder.0).env("XDG_CACHE_HOME", &folder.0);
+    let refused = alone.stdin(std::process::Stdio::null()).output().await.expect("it runs");
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success());
+    assert!(words.contains("everything --stdio`: look at it, and add --agree"), "{words}");
+    assert!(alone.arg("--agree").output().await.expect("it runs").status.success());
+
+    let mut person = Person::new(&folder, &["ping", "local"]);
+    person.sees("`local` of .mcp.json starts this command:").await;
+    person.sees("everything --stdio").await;
+    person.types("").await;
+    assert_eq!(person.ends().await, 1, "no is the usual answer");
+    let mut person = Person::new(&folder, &["ping", "local"]);
+    person.sees("Start it, now and from now on? [y/N]").await;
+    person.types("y").await;
+    assert_eq!(person.ends().await, 0);
+    let mut person = Person::new(&folder, &["ping", "local"]);
+    person.sees("speaks 2026-07-28").await;
+    assert_eq!(person.ends().await, 0, "nobody is asked twice");
+    write(&["--stdio", "--and-more"]);
+    let mut person = Person::new(&folder, &["ping", "local"]);
+    person.sees("--and-more").await;
+    person.sees("[y/N]").await;
+    person.types("n").await;
+    assert_eq!(person.ends().await, 1, "it is another command");
+}
