@@ -1,6 +1,7 @@
 //! One request and its one answer: progress, questions on the way, patience.
 
 use crate::{
+    answering::Answering,
     builder::Settings,
     error::{Error, Failure, Late, Result},
     transport::{Fate, Headers, Opening},
@@ -11,14 +12,14 @@ use serde_json::{Map, Value, json};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, Ordering},
     },
     time::Duration,
 };
 use tokio::time::{Instant, timeout_at};
 use zcp_wire::{
-    Frame, Id, Notification, Peer, Request, Response, RpcError, json::text,
-    mcp::logging::LogMessage, meta, revision::Era,
+    Frame, Id, Notification, Peer, Request, json::text, mcp::logging::LogMessage, meta,
+    revision::Era,
 };
 
 /// More than anybody waits.
@@ -114,11 +115,20 @@ impl Exchange<'_> {
         let Patience { quiet, whole } = self.wish.patience;
         let last = after(whole);
         let mut late = after(quiet);
+        let mut answering = Answering::default();
         loop {
-            let Ok(frame) = timeout_at(late.min(last), frames.next()).await else {
-                // The server waits too.
-                if late < last && (self.fate.is_with_user() || self.settings.questions.are_open()) {
+            let frame = tokio::select! {
+                frame = timeout_at(late.min(last), frames.next()) => frame,
+                () = answering.one() => {
                     late = after(quiet);
+                    continue;
+                }
+            };
+            let Ok(frame) = frame else {
+                let pauses = [self.fate.pause(), &self.settings.questions];
+                let extended = pauses.iter().find_map(|pause| pause.extended(quiet));
+                if let Some(extended) = extended.filter(|_| late < last) {
+                    late = extended;
                     continue;
                 }
                 let after = if late < last { quiet } else { whole };
@@ -132,15 +142,14 @@ impl Exchange<'_> {
                 }
                 Some(Frame::Response(_)) => (),
                 Some(Frame::Notification(said)) => {
-                    if self.hear(&said) {
+                    if !answering.withdraw(&said) && self.hear(&said) {
                         late = after(quiet);
                     }
                 }
+                // In the stateless era questions are results, and never answered like this.
                 Some(Frame::Request(question)) => {
-                    // In the stateless era questions are results, and never answered like this.
                     if self.era == Era::Handshake {
-                        reply(self.settings, self.peer, question).await;
-                        late = after(quiet);
+                        answering.begin(self.settings, self.peer, question);
                     }
                 }
                 None => {
@@ -181,43 +190,6 @@ impl Exchange<'_> {
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or_else(|| now + NEVER)
-}
-
-/// Questions of the server that are being answered.
-#[derive(Debug, Default)]
-pub(crate) struct Questions(AtomicUsize);
-
-impl Questions {
-    fn are_open(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
-    }
-
-    fn open(&self) -> Open<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Open(self)
-    }
-}
-
-struct Open<'a>(&'a Questions);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Answers a question of the handshake era.
-pub(crate) async fn reply(settings: &Settings, peer: &dyn Peer, question: Request) {
-    let _open = settings.questions.open();
-    let params = question.params.as_deref().map_or(Ok(json!({})), serde_json::from_str);
-    let result = match params {
-        Ok(params) => settings.answers.answer(&question.method, &params).await,
-        Err(error) => Err(RpcError::invalid_params(error)),
-    };
-    let result = result.map(|answer| text(&answer).into());
-    let response = Frame::Response(Response { id: Some(question.id), result });
-    let mut sent = peer.send(response, Extensions::new());
-    while sent.next().await.is_some() {}
 }
 
 /// What opens a conversation.

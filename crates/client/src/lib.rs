@@ -18,6 +18,7 @@
 //! asks of its client is answered by handlers given to [`Client::builder`].
 
 mod answer;
+mod answering;
 mod builder;
 mod cache;
 mod call;
@@ -35,6 +36,7 @@ mod listen;
 mod net;
 pub mod oauth;
 mod pages;
+mod pause;
 mod skills;
 mod task;
 pub mod transport;

@@ -6,16 +6,16 @@ pub mod sse2024;
 pub mod switchboard;
 pub mod ws;
 
-use crate::error::{Failure, Result};
+use crate::{
+    error::{Failure, Result},
+    pause::Pause,
+};
 use ::http::HeaderMap;
 use futures_util::future::BoxFuture;
 use std::{
     fmt,
     future::Future,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::Peer;
@@ -110,7 +110,7 @@ pub struct Fate(Arc<Told>);
 struct Told {
     failure: OnceLock<Failure>,
     witness: OnceLock<Witness>,
-    with_user: AtomicUsize,
+    with_user: Pause,
 }
 
 /// Says what is known of the other side, for errors.
@@ -144,12 +144,12 @@ impl Fate {
     /// The request waits for the user, until what this gives is dropped: the server's time stands
     /// still.
     pub fn with_user(&self) -> WithUser {
-        self.0.with_user.fetch_add(1, Ordering::Relaxed);
+        self.0.with_user.begin();
         WithUser(self.clone())
     }
 
-    pub(crate) fn is_with_user(&self) -> bool {
-        self.0.with_user.load(Ordering::Relaxed) > 0
+    pub(crate) fn pause(&self) -> &Pause {
+        &self.0.with_user
     }
 }
 
@@ -160,7 +160,7 @@ pub struct WithUser(Fate);
 
 impl Drop for WithUser {
     fn drop(&mut self) {
-        self.0.0.with_user.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.with_user.end();
     }
 }
 
