@@ -177,7 +177,8 @@ fn required_rows() -> Vec<String> {
     let servers = (1..=57).map(|number| format!("SV{number:02}"));
     let stdio = (1..=9).map(|number| format!("SI{number:02}"));
     let legacy = (1..=13).map(|number| format!("LE{number:02}"));
-    servers.chain(stdio).chain(legacy).collect()
+    let clients = (1..=34).map(|number| format!("CL{number:02}"));
+    servers.chain(stdio).chain(legacy).chain(clients).collect()
 }
 
 #[test]
