@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 use tokio::process::Command;
-use zcp_client::{Client, Error, Failure, Http, OAuth, Vault, oauth::Url};
+use zcp_client::{Client, Error, Failure, Http, OAuth, Sse2024, Vault, oauth::Url, wire::Revision};
 use zcp_tests::{everything, examples::zcp, issuer::Issuer};
 
 /// A folder of this test's own.
@@ -263,6 +263,17 @@ async fn a_user_logs_in_with_the_command_and_out_again() {
     assert!(run(&folder.0, &["logout", &url]).await.status.success());
     assert_eq!(issuer.known().revoked.len(), 1);
     assert_eq!(run(&folder.0, &["ping", &url]).await.status.code(), Some(6));
+}
+
+#[tokio::test]
+async fn a_server_of_2024_is_logged_in_to_as_well() {
+    let issuer = Issuer::new(everything(), json!({})).await;
+    let url = format!("http://{}/sse", issuer.address);
+    let http = Http::new(url).unwrap().oauth(by_user(None));
+    let client = Client::builder("old", "1").revision(Revision::V2024_11_05);
+    let client = client.connect(Sse2024::new(http)).await.expect("it is reached");
+    assert!(client.list_tools().await.expect("a list").len() > 5);
+    assert_eq!(issuer.known().consents, 1);
 }
 
 #[tokio::test]

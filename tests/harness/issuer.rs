@@ -152,7 +152,7 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 
 async fn resource(State(shared): State<Arc<Shared>>) -> Json<Value> {
     let origin = &shared.origin;
-    Json(json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] }))
+    Json(json!({ "resource": origin, "authorization_servers": [origin] }))
 }
 
 async fn description(State(shared): State<Arc<Shared>>) -> Json<Value> {
@@ -208,7 +208,7 @@ async fn token(State(shared): State<Arc<Shared>>, Form(form): Form<Params>) -> R
     let refused =
         |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     let mut known = shared.lock();
-    if form.get("resource") != Some(&format!("{}/mcp", shared.origin)) {
+    if form.get("resource") != Some(&shared.origin) {
         return refused("invalid_target");
     }
     match form["grant_type"].as_str() {

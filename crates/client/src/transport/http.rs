@@ -113,6 +113,10 @@ impl Http {
         &self.url
     }
 
+    pub(super) fn way_to_tokens(&self) -> Option<&OAuth> {
+        self.oauth.as_ref()
+    }
+
     pub(super) fn client(&self) -> Result<Client> {
         let mut builder = Client::builder()
             .default_headers(self.headers.clone())
@@ -250,6 +254,22 @@ impl Peer for Talk {
     }
 }
 
+/// Sends a request of a server's conversation, with a token if there is a way to one.
+pub(super) async fn send(
+    server: &Url,
+    oauth: Option<&OAuth>,
+    method: &Method,
+    fate: &Fate,
+    make: impl Fn() -> RequestBuilder,
+) -> Result<Response, Failure> {
+    let gone = |error: reqwest::Error| Failure::Gone(explain(&error));
+    let Some(oauth) = oauth else { return make().send().await.map_err(gone) };
+    oauth.send(server, method, fate, make).await.map_err(|refusal| match refusal {
+        Refusal::Unsent(error) => gone(error),
+        Refusal::Denied(why) => Failure::Denied(why),
+    })
+}
+
 /// Where messages go, and what is remembered of the conversation.
 struct Way {
     url: Url,
@@ -296,19 +316,13 @@ impl Way {
         None
     }
 
-    /// Sends a request, with a token if there is a way to one.
     async fn send(
         &self,
         method: &Method,
         fate: &Fate,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Failure> {
-        let gone = |error: reqwest::Error| Failure::Gone(explain(&error));
-        let Some(oauth) = &self.oauth else { return make().send().await.map_err(gone) };
-        oauth.send(&self.url, method, fate, make).await.map_err(|refusal| match refusal {
-            Refusal::Unsent(error) => gone(error),
-            Refusal::Denied(why) => Failure::Denied(why),
-        })
+        send(&self.url, self.oauth.as_ref(), method, fate, make).await
     }
 
     fn post(&self, text: Bytes, headers: HeaderMap) -> RequestBuilder {

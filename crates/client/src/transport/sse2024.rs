@@ -2,15 +2,21 @@
 //! and a place it names to post to.
 
 use super::{
-    End, Endpoint, Opened,
-    http::{Http, explain, frames_of, is_events},
+    End, Endpoint, Fate, Opened,
+    http::{Http, frames_of, is_events, send},
     switchboard::Switchboard,
 };
-use crate::error::{Error, Failure, Result};
-use ::http::header::{ACCEPT, CONTENT_TYPE};
+use crate::{
+    error::{Error, Failure, Result},
+    oauth::OAuth,
+};
+use ::http::{
+    Method,
+    header::{ACCEPT, CONTENT_TYPE},
+};
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
-use reqwest::Url;
+use reqwest::{RequestBuilder, Url};
 use std::{sync::Arc, time::Duration};
 use zcp_wire::sse;
 
@@ -18,6 +24,8 @@ use zcp_wire::sse;
 const LARGEST: usize = 64 * 1024 * 1024;
 /// How long the server may take to say where to post to, and to take what is posted.
 const PLACE: Duration = Duration::from_secs(10);
+/// How long that may take if a user has to log in.
+const LOGIN: Duration = Duration::from_secs(15 * 60);
 
 /// A server of 2024-11-05.
 #[derive(Debug, Clone)]
@@ -34,10 +42,15 @@ impl Sse2024 {
     async fn connect(&self) -> Result<Opened> {
         let client = self.http.client()?;
         let lost = |why: String| Error::Lost(Failure::Gone(why));
-        let request = client.get(self.http.url().clone()).header(ACCEPT, "text/event-stream");
-        let answer = tokio::time::timeout(PLACE, request.send()).await;
-        let answer = answer.map_err(|_| lost("the server does not answer".into()))?;
-        let response = answer.map_err(|error| lost(explain(&error)))?;
+        let url = self.http.url().clone();
+        let get = || client.get(url.clone()).header(ACCEPT, "text/event-stream");
+        let oauth = self.http.way_to_tokens().cloned();
+        let fate = Fate::default();
+        let answering = send(&url, oauth.as_ref(), &Method::GET, &fate, get);
+        // A user may have to be asked first.
+        let time = if oauth.is_some() { LOGIN } else { PLACE };
+        let answer = tokio::time::timeout(time, answering).await;
+        let response = answer.map_err(|_| lost("the server does not answer".into()))??;
         if !is_events(&response) {
             let status = response.status().as_u16();
             return Err(Failure::Status { status, text: String::new() }.into());
@@ -73,7 +86,12 @@ impl Sse2024 {
         end.spawn(|stop| async move {
             let writing = async {
                 while let Some(text) = unwritten.recv().await {
-                    if let Err(why) = post(&client, &place, text.into_bytes()).await {
+                    let text = text.into_bytes();
+                    let make = || {
+                        let request = client.post(place.clone());
+                        request.header(CONTENT_TYPE, "application/json").body(text.clone())
+                    };
+                    if let Err(why) = post(&url, oauth.as_ref(), make).await {
                         return writer.kill(why);
                     }
                 }
@@ -84,11 +102,16 @@ impl Sse2024 {
     }
 }
 
-async fn post(client: &reqwest::Client, place: &Url, text: Bytes) -> Result<(), Failure> {
-    let request = client.post(place.clone()).header(CONTENT_TYPE, "application/json").body(text);
-    let answer = tokio::time::timeout(PLACE, request.send()).await;
-    let answer = answer.map_err(|_| Failure::Gone("the server takes no messages".into()))?;
-    let response = answer.map_err(|error| Failure::Gone(explain(&error)))?;
+async fn post(
+    server: &Url,
+    oauth: Option<&OAuth>,
+    make: impl Fn() -> RequestBuilder,
+) -> Result<(), Failure> {
+    let fate = Fate::default();
+    let sending = send(server, oauth, &Method::POST, &fate, make);
+    let time = if oauth.is_some() { LOGIN } else { PLACE };
+    let answer = tokio::time::timeout(time, sending).await;
+    let response = answer.map_err(|_| Failure::Gone("the server takes no messages".into()))??;
     match response.status().is_success() {
         true => Ok(()),
         false => Err(Failure::Status { status: response.status().as_u16(), text: String::new() }),
@@ -130,5 +153,13 @@ impl Stream {
 impl Endpoint for Sse2024 {
     fn open(&self) -> BoxFuture<'_, Result<Opened>> {
         Box::pin(self.connect())
+    }
+
+    fn name(&self) -> Option<String> {
+        self.http.name()
+    }
+
+    fn principal(&self) -> u64 {
+        self.http.principal()
     }
 }
