@@ -352,9 +352,19 @@ async fn a_token_is_for_one_server_and_never_travels_in_clear() {
     Client::connect(one.oauth(oauth.clone())).await.expect("it is the first");
     let error = Client::connect(two.oauth(oauth)).await.expect_err("it is another");
     assert!(matches!(error, Error::Lost(Failure::Denied(_))), "{error:?}");
-    let clear = Http::new("http://192.0.2.1/mcp").unwrap();
-    let oauth = OAuth::client_credentials("me", "secret");
-    let error = Client::connect(clear.oauth(oauth)).await.expect_err("it is not encrypted");
+    // An address of this machine that is not known to be one.
+    let away = |http: &Http| {
+        let port = http.address().port().expect("a port");
+        Http::new(format!("http://[::ffff:127.0.0.1]:{port}/mcp")).expect("a URL")
+    };
+    let (open, _third) = canned(answer).await;
+    let oauth = || OAuth::client_credentials("me", "secret");
+    let client = Client::connect(away(&open).oauth(oauth())).await.expect("it wants no token");
+    client.tool("x").send().await.expect("an answer");
+    let wanting = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (closed, _fourth) = canned(wanting).await;
+    let client = Client::connect(away(&closed).oauth(oauth())).await.expect("not at first");
+    let error = client.tool("x").send().await.expect_err("it is not encrypted");
     assert!(matches!(&error, Error::Lost(Failure::Denied(why)) if why.contains("https")));
     assert!(!format!("{error:?}").contains("secret"));
 }

@@ -136,6 +136,71 @@ async fn a_subscription_outlives_its_session_and_ends_with_whoever_made_it() {
     drop(again);
 }
 
+#[tokio::test]
+async fn a_server_that_dies_is_started_again_for_whoever_listens() {
+    let everything = examples().join("everything");
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let lives = format!("{}-{revision}", std::process::id());
+        let process = Process::new(&everything).arg("--stdio").env("ZCP_LISTENED", &lives);
+        let client = Client::builder("sessions", "1").revision(revision).connect(process).await;
+        let client = client.expect("it is reached");
+        let filter = Filter { tools_list_changed: true, ..Filter::default() };
+        let mut changes = client.listen(filter).await.expect("it tells of changes");
+        let script = format!("grep -lz ZCP_LISTENED={lives} /proc/[0-9]*/environ 2>/dev/null");
+        let found = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        for line in String::from_utf8_lossy(&found.stdout).lines() {
+            let pid = line.split('/').nth(2).unwrap();
+            std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
+        }
+        let next = tokio::time::timeout(Duration::from_secs(10), changes.next()).await;
+        assert_eq!(next.expect("in time"), Some(Change::All), "{revision}");
+        // Whoever listens hears of the new one; it may be told twice that anything changed.
+        let listening = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(100));
+            loop {
+                tokio::select! {
+                    Some(change) = changes.next() => if change == Change::Tools { return },
+                    _ = tick.tick() => {
+                        client.tool("test_trigger_tool_change").send().await.expect("a change");
+                    }
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), listening).await.expect("it is heard");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_leaves_and_comes_back_is_subscribed() {
+    let process = Process::new(examples().join("everything")).arg("--stdio");
+    let builder = Client::builder("sessions", "1").revision(Revision::V2025_11_25);
+    let client = builder.connect(process).await.expect("it is reached");
+    let uri = "test://watched-resource".to_owned();
+    let filter = Filter { resource_subscriptions: vec![uri.clone()], ..Filter::default() };
+    let first = client.listen(filter.clone()).await.expect("it tells of changes");
+    drop(first);
+    let mut second = client.listen(filter).await.expect("it tells of changes");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    client.tool("test_trigger_resource_update").send().await.expect("a change");
+    let heard = tokio::time::timeout(Duration::from_secs(5), second.next()).await;
+    assert_eq!(heard.expect("in time"), Some(Change::Resource(uri)));
+    client.close().await;
+}
+
+#[test]
+fn what_is_dropped_outside_of_a_runtime_does_no_harm() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let process = Process::new(examples().join("everything")).arg("--stdio");
+    let builder = Client::builder("sessions", "1").revision(Revision::V2025_11_25);
+    let client = runtime.block_on(builder.connect(process)).expect("it is reached");
+    let uri = "test://watched-resource".to_owned();
+    let filter = Filter { resource_subscriptions: vec![uri], ..Filter::default() };
+    let changes = runtime.block_on(client.listen(filter)).expect("it tells of changes");
+    drop(changes);
+    runtime.block_on(client.close());
+}
+
 /// An old server whose stream of events ends after one.
 async fn message(State(_): State<Arc<AtomicUsize>>, body: String) -> Response {
     let asked: Value = serde_json::from_str(&body).expect("JSON");

@@ -266,6 +266,45 @@ async fn a_user_logs_in_with_the_command_and_out_again() {
 }
 
 #[tokio::test]
+async fn a_login_that_was_ended_elsewhere_stays_ended() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("ended"));
+    issuer.known().lifetime = 1;
+    let running = connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
+    let other = OAuth::logged_in(folder.vault(), "log in first");
+    assert!(other.log_out(&issuer.url()).await.expect("it is taken back"));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    issuer.known().valid.clear();
+    running.ping().await.expect("the user is asked again");
+    let known = issuer.known();
+    assert_eq!((known.renewed, known.consents), (0, 2));
+}
+
+#[tokio::test]
+async fn an_issuer_in_trouble_costs_nobody_their_login() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("trouble"));
+    issuer.known().lifetime = 1;
+    connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached").close().await;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    issuer.known().is_busy = true;
+    issuer.known().valid.clear();
+    let quiet = || OAuth::logged_in(folder.vault(), "log in first");
+    connect(&issuer, quiet()).await.expect_err("no token is given now");
+    issuer.known().is_busy = false;
+    connect(&issuer, quiet()).await.expect("the token was kept");
+    assert_eq!(issuer.known().renewed, 1);
+}
+
+#[tokio::test]
+async fn rights_of_an_earlier_run_are_asked_for_again() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("rights"));
+    issuer.known().needs = Some("read".into());
+    connect(&issuer, by_user(Some(folder.vault()))).await.expect_err("it never has enough");
+    issuer.known().needs = Some("write".into());
+    connect(&issuer, by_user(Some(folder.vault()))).await.expect_err("it never has enough");
+    assert_eq!(issuer.known().scopes.last().unwrap(), "read write");
+}
+
+#[tokio::test]
 async fn a_server_of_2024_is_logged_in_to_as_well() {
     let issuer = Issuer::new(everything(), json!({})).await;
     let url = format!("http://{}/sse", issuer.address);

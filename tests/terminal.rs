@@ -174,7 +174,7 @@ async fn a_projects_command_is_started_when_its_user_has_agreed() {
     let refused = alone.stdin(std::process::Stdio::null()).output().await.expect("it runs");
     let words = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success());
-    assert!(words.contains("everything --stdio`: look at it, and add --agree"), "{words}");
+    assert!(words.contains("everything --stdio\nlook at it, and add --agree to use it"), "{words}");
     assert!(alone.arg("--agree").output().await.expect("it runs").status.success());
 
     let mut person = Person::new(&folder, &["ping", "local"]);
@@ -183,12 +183,22 @@ async fn a_projects_command_is_started_when_its_user_has_agreed() {
     person.types("").await;
     assert_eq!(person.ends().await, 1, "no is the usual answer");
     let mut person = Person::new(&folder, &["ping", "local"]);
-    person.sees("Start it, now and from now on? [y/N]").await;
+    person.sees("Use it, now and from now on? [y/N]").await;
     person.types("y").await;
     assert_eq!(person.ends().await, 0);
     let mut person = Person::new(&folder, &["ping", "local"]);
     person.sees("speaks 2026-07-28").await;
     assert_eq!(person.ends().await, 0, "nobody is asked twice");
+    // A URL is somebody else's too, and what stands for something is not filled in to be shown.
+    let far = json!({ "url": "http://127.0.0.1:9/?k=${HOME}", "headers": { "X": "${PATH}" } });
+    let file = json!({ "mcpServers": { "far": far } });
+    fs::write(folder.0.join(".mcp.json"), file.to_string()).expect("it can be written");
+    let mut person = Person::new(&folder, &["ping", "far"]);
+    person.sees("http://127.0.0.1:9/?k=${HOME}").await;
+    person.sees("with X ${PATH}").await;
+    person.sees("[y/N]").await;
+    person.types("n").await;
+    assert_eq!(person.ends().await, 1);
     write(&["--stdio", "--and-more"]);
     let mut person = Person::new(&folder, &["ping", "local"]);
     person.sees("--and-more").await;

@@ -57,6 +57,8 @@ pub struct Known {
     pub revoked: Vec<String>,
     /// Registrations are refused.
     pub refuses_clients: bool,
+    /// No token is given just now.
+    pub is_busy: bool,
     /// Renewed tokens are worth nothing.
     pub renews_in_vain: bool,
     /// Scopes a call needs.
@@ -208,6 +210,9 @@ async fn token(State(shared): State<Arc<Shared>>, Form(form): Form<Params>) -> R
     let refused =
         |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     let mut known = shared.lock();
+    if known.is_busy {
+        return StatusCode::TOO_MANY_REQUESTS.into_response();
+    }
     if form.get("resource") != Some(&shared.origin) {
         return refused("invalid_target");
     }

@@ -73,7 +73,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) timeout: u64,
 
-    /// Start the command of a project's configuration file without asking.
+    /// Use a server of a project's configuration file without asking.
     #[arg(long)]
     pub(crate) agree: bool,
 }

@@ -1,7 +1,7 @@
 //! Servers in the configuration files of other clients.
 
 use crate::home;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A server in a configuration file.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Configured {
     #[serde(alias = "serverUrl", alias = "httpUrl")]
     pub(crate) url: Option<String>,
@@ -37,7 +37,10 @@ pub(crate) struct Configured {
 
 impl Configured {
     /// With what stands for something else replaced by it.
-    fn filled(mut self) -> Result<Self> {
+    pub(crate) fn filled(mut self) -> Result<Self> {
+        if let Some(folder) = &mut self.cwd {
+            *folder = filled(&folder.to_string_lossy())?.into();
+        }
         let texts = self.url.iter_mut().chain(&mut self.command).chain(&mut self.args);
         let texts = texts.chain(self.headers.values_mut()).chain(self.env.values_mut());
         for text in texts {
@@ -77,8 +80,8 @@ fn filled(text: &str) -> Result<String> {
     Ok(all + rest)
 }
 
-/// The server of a name, from the first file that has it: the user's own first, then those of
-/// this folder.
+/// The server of a name as it is written, from the first file that has it: the user's own first,
+/// then those of this folder.
 pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
     if name.contains(char::is_whitespace) || name.contains('/') {
         return Ok(None);
@@ -94,8 +97,9 @@ pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
         ".config/Code/User/mcp.json",
         "Library/Application Support/Code/User/mcp.json",
     ];
-    let home = env::home_dir().unwrap_or_default();
-    for file in own.iter().map(|file| home.join(file)) {
+    // Without a home, nothing here is the user's own.
+    let home = env::home_dir().filter(|home| home.is_absolute());
+    for file in home.iter().flat_map(|home| own.iter().map(|file| home.join(file))) {
         if let Some(server) = server_in(&file, name)? {
             return Ok(Some(server));
         }
@@ -128,9 +132,8 @@ fn server_in(file: &Path, name: &str) -> Result<Option<Configured>> {
         &all["mcp_servers"],
     ];
     let Some(found) = places.iter().find_map(|place| place.get(name)) else { return Ok(None) };
-    let wrong = |error: &dyn std::fmt::Display| format!("`{name}` in {}: {error}", file.display());
-    let found: Configured = serde_json::from_value(found.clone()).map_err(|error| wrong(&error))?;
-    Ok(Some(found.filled().map_err(|error| wrong(&error))?))
+    let found = serde_json::from_value(found.clone());
+    Ok(Some(found.map_err(|error| format!("`{name}` in {}: {error}", file.display()))?))
 }
 
 #[cfg(test)]
@@ -158,7 +161,7 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let time = server_in(&file, "time").unwrap().unwrap();
         assert_eq!((time.command.as_deref(), time.args.len()), (Some("uvx"), 1));
-        let far = server_in(&file, "far").unwrap().unwrap();
+        let far = server_in(&file, "far").unwrap().unwrap().filled().unwrap();
         assert!(far.headers["Authorization"].starts_with("Bearer /"));
         assert!(server_in(&file, "none").unwrap().is_none());
         std::fs::remove_dir_all(&folder).unwrap();

@@ -1,44 +1,56 @@
-//! Commands that somebody else wrote down are started when the user has agreed to them.
+//! What somebody else wrote down is used when the user has agreed to it.
 
 use crate::{config::Configured, home, print, questions};
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeSet, error::Error, fs, io, path::Path};
 
-/// Asks the user before the command of a project's file is started for the first time, and again
-/// when it has changed.
+/// Asks the user before a server of a project's file is used for the first time, and again when
+/// anything about it has changed. What stands for something else is shown as it is written.
 pub(crate) fn ask(name: &str, server: &Configured, is_agreed: bool) -> Result<(), Box<dyn Error>> {
-    let (Some(file), Some(command)) = (&server.found_here, &server.command) else { return Ok(()) };
-    if is_agreed {
-        return Ok(());
-    }
-    let line = shell_words::join([command].into_iter().chain(&server.args));
-    let digest = digest(&line, server);
-    let mut agreed = agreed(&home::agreed());
+    let Some(file) = server.found_here.as_ref().filter(|_| !is_agreed) else { return Ok(()) };
+    let digest = digest(server)?;
+    let place = home::agreed();
+    let mut agreed = place.as_deref().map(agreed).unwrap_or_default();
     if agreed.contains(&digest) {
         return Ok(());
     }
+    let (file, about) = (file.display(), about(server));
     if !io::IsTerminal::is_terminal(&io::stdin()) {
-        let file = file.display();
-        let hint = "look at it, and add --agree to start it";
-        return Err(format!("`{name}` of {file} starts `{line}`: {hint}").into());
+        let hint = "look at it, and add --agree to use it";
+        return Err(format!("`{name}` of {file} {about}\n{hint}").into());
     }
-    let env: Vec<_> = server.env.keys().map(String::as_str).collect();
-    let env = if env.is_empty() { String::new() } else { format!("\n  with {}", env.join(", ")) };
-    let about = format!("`{name}` of {} starts this command:\n  {line}{env}", file.display());
-    print::aside(&about);
-    if !questions::yes("Start it, now and from now on? [y/N] ")? {
-        return Err("it was not started".into());
+    print::aside(&format!("`{name}` of {file} {about}"));
+    if !questions::yes("Use it, now and from now on? [y/N] ")? {
+        return Err("it was not used".into());
     }
     agreed.insert(digest);
-    keep(&home::agreed(), &agreed)?;
+    place.map_or(Ok(()), |place| keep(&place, &agreed))?;
     Ok(())
 }
 
-/// What is agreed to: this command, in this environment, in this folder.
-fn digest(line: &str, server: &Configured) -> String {
-    let folder = std::env::current_dir().unwrap_or_default();
-    let all = format!("{}\n{line}\n{:?}\n{:?}", folder.display(), server.env, server.cwd);
-    Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect()
+/// What using a server means.
+fn about(server: &Configured) -> String {
+    let mut about = match (&server.url, &server.command) {
+        (Some(url), _) => format!("sends what you do to:\n  {url}"),
+        (None, Some(command)) => {
+            let words = [command].into_iter().chain(&server.args);
+            format!("starts this command:\n  {}", shell_words::join(words))
+        }
+        (None, None) => "says neither where it is nor how it is started".to_owned(),
+    };
+    let pairs = server.headers.iter().chain(&server.env);
+    pairs.for_each(|(name, value)| about += &format!("\n  with {name} {value}"));
+    if let Some(folder) = &server.cwd {
+        about += &format!("\n  in {}", folder.display());
+    }
+    about
+}
+
+/// What is agreed to: everything about the server, in this folder.
+fn digest(server: &Configured) -> Result<String, Box<dyn Error>> {
+    let folder = std::env::current_dir()?;
+    let all = format!("{}\n{}", folder.display(), serde_json::to_string(server)?);
+    Ok(Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn agreed(file: &Path) -> BTreeSet<String> {

@@ -106,10 +106,11 @@ pub(crate) fn stopping(json: bool) {
 
 /// Why the command did not do what it was asked.
 pub(crate) fn failure(error: &dyn Error, json: bool) {
+    let error = error.to_string();
     if json {
-        let _ = writeln!(anstream::stderr(), "{}", json!({ "error": error.to_string() }));
+        let _ = writeln!(anstream::stderr(), "{}", json!({ "error": error }));
     } else {
-        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {error}");
+        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {}", harmless(&error));
     }
 }
 
@@ -133,7 +134,8 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
     writeln!(out, "{NAME}{heading}{NAME:#} {QUIET}({}){QUIET:#}", rows.len())?;
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(40);
     for (name, about) in rows {
-        let line = shortened(about.lines().next().unwrap_or_default());
+        let name = harmless(name).replace('\n', " ");
+        let line = shortened(&harmless(about.lines().next().unwrap_or_default()));
         writeln!(out, "  {LINK}{name:<width$}{LINK:#}  {line}")?;
     }
     writeln!(out)?;

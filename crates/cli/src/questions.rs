@@ -2,18 +2,33 @@
 
 use crate::print;
 use serde_json::{Map, Value};
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    sync::Arc,
+};
+use tokio::sync::Mutex;
 use zcp_client::{
     Answer,
     wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode},
 };
 
 /// Asks the user. Without a terminal there is nobody to ask, and the answer is no.
-pub(crate) async fn ask(server: String, question: Elicit) -> Answer<ElicitResult> {
+pub(crate) async fn ask(
+    turn: Arc<Mutex<()>>,
+    server: String,
+    question: Elicit,
+) -> Answer<ElicitResult> {
     if !io::stdin().is_terminal() {
         return Ok(ElicitResult { action: Action::Decline, content: None });
     }
-    let asked = tokio::task::spawn_blocking(move || in_terminal(&server, &question)).await;
+    // Held until it is answered, though nobody may want the answer any more: the next line that
+    // is typed belongs to this question.
+    let turn = turn.lock_owned().await;
+    let asked = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        in_terminal(&server, &question)
+    })
+    .await;
     Ok(asked
         .ok()
         .and_then(Result::ok)

@@ -6,7 +6,8 @@ use crate::{
     consent, home, print, questions,
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
-use std::{error::Error, io::IsTerminal, time::Duration};
+use std::{error::Error, io::IsTerminal, sync::Arc, time::Duration};
+use tokio::sync::Mutex;
 use zcp_client::wire::Revision;
 use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
 
@@ -15,19 +16,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// A way to a server.
 pub(crate) enum Way {
     Http(Http, String),
+    Unix(Http),
     Ws(Ws),
     Process(Process),
 }
 
 /// Reaches the server that is meant.
 pub(crate) async fn reach(target: &Target, json: bool) -> Result<Client> {
-    let way = way(target)?;
-    let way = match way {
-        Way::Http(http, url) if !http.has_header(&AUTHORIZATION) => {
+    let way = match (way(target)?, home::vault()) {
+        (Way::Http(http, url), Some(vault)) if !http.has_header(&AUTHORIZATION) => {
             let hint = format!("log in with `zcp login {}`", target.server);
-            Way::Http(http.oauth(OAuth::logged_in(home::vault(), hint)), url)
+            Way::Http(http.oauth(OAuth::logged_in(vault, hint)), url)
         }
-        way => way,
+        (way, _) => way,
     };
     Ok(connect(client(target, json)?, way).await?)
 }
@@ -37,7 +38,7 @@ pub(crate) async fn connect(client: Builder, way: Way) -> Reached<Client> {
         client.connect(endpoint).await
     }
     match way {
-        Way::Http(http, _) => by(client, http).await,
+        Way::Http(http, _) | Way::Unix(http) => by(client, http).await,
         Way::Ws(ws) => by(client, ws).await,
         Way::Process(process) => by(client, process).await,
     }
@@ -51,10 +52,11 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
             Way::Http(headed(Http::new(server)?, target)?, server.into())
         }
         Some(("ws" | "wss", _)) => Way::Ws(socket(server, target)?),
-        Some(("unix", path)) => Way::Http(headed(Http::unix(path)?, target)?, server.into()),
+        Some(("unix", path)) => Way::Unix(headed(Http::unix(path)?, target)?),
         _ => match config::find(server)? {
             Some(found) => {
                 consent::ask(server, &found, target.agree)?;
+                let found = found.filled().map_err(|error| format!("`{server}`: {error}"))?;
                 configured(server, found, target)?
             }
             None => Way::Process(process(server, target)?),
@@ -79,10 +81,12 @@ fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
 
 pub(crate) fn client(target: &Target, json: bool) -> Result<Builder> {
     let name = target.server.clone();
+    // One question at a time.
+    let turn = Arc::new(Mutex::new(()));
     let mut client = Client::builder("zcp", env!("CARGO_PKG_VERSION"))
         .timeout(Duration::from_secs(target.timeout))
         .eras(home::eras())
-        .elicit(move |question| questions::ask(name.clone(), question))
+        .elicit(move |question| questions::ask(turn.clone(), name.clone(), question))
         .visits()
         .tasks();
     if !json && std::io::stderr().is_terminal() {

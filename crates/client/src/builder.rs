@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     exchange::{Ids, OnProgress, Patience, Progress, Wish},
     listen::Change,
+    pages::Tools,
     pause::Pause,
     task,
     transport::Endpoint,
@@ -53,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) tasks: bool,
     pub(crate) eras: Eras,
     pub(crate) cache: Cache,
+    pub(crate) tools: Tools,
 }
 
 impl Settings {
@@ -68,8 +70,16 @@ impl Settings {
     /// Something changed at the server: what was kept of it is forgotten, and whoever listens is
     /// told.
     pub(crate) fn changed(&self, change: Change) {
-        self.cache.forget(&change);
+        self.forget(&change);
         let _ = self.changes.send(change);
+    }
+
+    /// Forgets what may no longer be so.
+    pub(crate) fn forget(&self, change: &Change) {
+        self.cache.forget(change);
+        if matches!(change, Change::Tools | Change::All) {
+            self.tools.doubt();
+        }
     }
 
     pub(crate) fn wish(&self) -> Wish {
@@ -124,6 +134,7 @@ impl Builder {
                 tasks: false,
                 eras: Eras::default(),
                 cache: Cache::default(),
+                tools: Tools::default(),
             },
         }
     }
@@ -180,6 +191,7 @@ impl Builder {
     /// How long a server may say nothing while it works; a minute unless said otherwise.
     pub fn timeout(mut self, quiet: Duration) -> Self {
         self.settings.patience.quiet = quiet;
+        self.settings.patience.whole = self.settings.patience.whole.max(quiet);
         self
     }
 

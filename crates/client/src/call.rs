@@ -4,7 +4,7 @@ use crate::{
     cache::Whom,
     client::{Client, Shared},
     connect::Line,
-    error::{Error, Failure, Result, text_of},
+    error::{Error, Failure, Late, Result, text_of},
     exchange::{Exchange, OnProgress, Patience, Progress, Wish},
     task::{self, OnState, Task, TaskState},
     transport::{Fate, Headers},
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
             return Ok(Started::Task(task));
         }
         let result = serde_json::from_value(Value::Object(result)).map_err(Error::invalid)?;
-        shared.tools.check(&self.name, &result)?;
+        shared.check(&self.name, &result).await?;
         Ok(Started::Done(result))
     }
 
@@ -171,6 +171,8 @@ const HARMLESS: &[&str] = &[
     "resources/templates/list",
     "resources/read",
     "completion/complete",
+    "resources/subscribe",
+    "resources/unsubscribe",
     "logging/setLevel",
     "ping",
     "server/discover",
@@ -182,6 +184,18 @@ const HARMLESS: &[&str] = &[
 impl Shared {
     /// Makes a request, and once more where that is safe and the first could not be answered.
     pub(crate) async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: Map<String, Value>,
+        wish: &Wish,
+    ) -> Result<Map<String, Value>> {
+        let whole = wish.patience.whole;
+        let asking = self.ask(method, params, wish);
+        let answered = tokio::time::timeout(whole, asking).await;
+        answered.unwrap_or_else(|_| Err(Error::Late(Late { after: whole, about: None })))
+    }
+
+    async fn ask(
         self: &Arc<Self>,
         method: &str,
         params: Map<String, Value>,
@@ -338,7 +352,7 @@ impl Shared {
         };
         let Some(name) = named.and_then(Value::as_str) else { return headers };
         show(header::NAME.as_str(), name);
-        let known = if method == "tools/call" { self.tools.get(name) } else { None };
+        let known = if method == "tools/call" { self.settings.tools.get(name) } else { None };
         let args = params.get("arguments").unwrap_or(&Value::Null);
         for mirrored in known.iter().flat_map(|known| &known.mirrored) {
             if let Some(text) = mirrored.text(args)

@@ -5,12 +5,13 @@ use crate::{
     call::Call,
     connect::{self, Line, Server},
     error::{Error, Result},
-    exchange::Wish,
+    exchange::{Exchange, Wish},
     listen::{Change, Changes, Subscriptions},
-    pages::{self, Tools},
+    pages,
     skills::{OpenSkill, Skill},
-    transport::Endpoint,
+    transport::{Endpoint, Fate, Headers},
 };
+use ::http::Extensions;
 use futures_util::{Stream, TryStreamExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -18,6 +19,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use zcp_wire::mcp::{
     completion::{CompleteResult, Completion, Reference},
@@ -27,6 +29,9 @@ use zcp_wire::mcp::{
     subscriptions::Filter,
     tools::Tool,
 };
+
+/// How long the server may take for something said in parting.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// A client of one server. Cheap to clone; the way to the server is closed with the last clone.
 #[derive(Clone)]
@@ -41,8 +46,7 @@ pub(crate) struct Shared {
     line: Mutex<Arc<Line>>,
     /// Held while a lost way is opened again.
     opening: tokio::sync::Mutex<()>,
-    pub(crate) tools: Tools,
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// Which client of its cache this is.
     pub(crate) number: u64,
 }
@@ -67,8 +71,7 @@ impl Client {
             endpoint,
             line: Mutex::new(Arc::new(line)),
             opening: tokio::sync::Mutex::default(),
-            tools: Tools::default(),
-            subscriptions: Subscriptions::default(),
+            subscriptions: Arc::default(),
             number,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -254,6 +257,45 @@ impl Shared {
         // Nobody knows what happened meanwhile.
         self.settings.changed(Change::All);
         Ok(line)
+    }
+}
+
+impl Shared {
+    /// Tells the server something when nobody waits for the answer: on the way that is open, if it
+    /// is, and not for long. `when` says whether it is still to be said, and is held until it is.
+    pub(crate) fn in_parting<T, F>(
+        &self,
+        method: &'static str,
+        mut params: Map<String, Value>,
+        when: impl FnOnce() -> F + Send + 'static,
+    ) where
+        F: Future<Output = Option<T>> + Send + 'static,
+        T: Send,
+    {
+        let (line, settings) = (self.now(), self.settings.clone());
+        if line.is_lost() || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (era, headers) = (line.server.revision.era(), self.headers(&line, method, &params));
+        let parting = line.clone();
+        line.opened.end.spawn(|_| async move {
+            let saying = async {
+                let Some(_held) = when().await else { return };
+                let (id, wish, fate) = (settings.ids.next(), settings.wish(), Fate::default());
+                settings.say_about(&mut params, era, &id);
+                let mut extensions = Extensions::new();
+                extensions.insert(Headers(headers));
+                let exchange = Exchange {
+                    settings: &settings,
+                    peer: &*parting.peer,
+                    era,
+                    wish: &wish,
+                    fate: &fate,
+                };
+                let _ = exchange.ask(id, method, params, extensions).await;
+            };
+            let _ = tokio::time::timeout(PARTING, saying).await;
+        });
     }
 }
 

@@ -56,14 +56,10 @@ pub(crate) struct Line {
     pub(crate) peer: Arc<dyn Peer>,
     pub(crate) opened: Opened,
     pub(crate) server: Server,
-    lost: AtomicBool,
+    lost: Arc<AtomicBool>,
 }
 
 impl Line {
-    fn new(opened: Opened, server: Server) -> Self {
-        Self { peer: opened.peer.clone(), opened, server, lost: AtomicBool::new(false) }
-    }
-
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
@@ -126,8 +122,9 @@ impl Error {
 
 /// A way on which it is settled what is spoken.
 fn line(settings: &Arc<Settings>, opened: Opened, server: Server) -> Line {
-    events::hear(settings.clone(), &opened, server.revision.era());
-    Line::new(opened, server)
+    let lost = Arc::new(AtomicBool::new(false));
+    events::hear(settings.clone(), &opened, server.revision.era(), lost.clone());
+    Line { peer: opened.peer.clone(), opened, server, lost }
 }
 
 /// Asks the question only newer servers know. `time` is for those that say nothing because they

@@ -8,7 +8,10 @@ use crate::{
     transport::{Headers, Opened},
 };
 use ::http::Extensions;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use zcp_wire::{Frame, Notification, Peer, revision::Era};
 
 /// Tells the server something.
@@ -21,8 +24,8 @@ pub(crate) async fn notify(peer: &dyn Peer, server: &Server, method: &'static st
 }
 
 /// Takes what answers no request, for as long as the way is open.
-pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era) {
-    let peer = opened.peer.clone();
+pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era, lost: Arc<AtomicBool>) {
+    let (peer, is_over) = (opened.peer.clone(), opened.ends_with_events);
     let mut events = peer.events();
     opened.end.spawn(|stop| async move {
         let hearing = async {
@@ -46,7 +49,11 @@ pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era) {
                 }
             }
         };
-        stop.run_until_cancelled(hearing).await;
+        let has_ended = stop.run_until_cancelled(hearing).await.is_some();
+        if has_ended && is_over {
+            lost.store(true, Ordering::Relaxed);
+            settings.changed(Change::All);
+        }
     });
 }
 

@@ -53,11 +53,11 @@ impl Client {
         let net = Net::guarded();
         let server = self.shared().endpoint.name().and_then(|name| Url::parse(&name).ok());
         if let Some(server) = server {
-            net.begin_at(&server).await;
+            net.begin_at(&server, None).await;
         }
         let mut url = net.safe(src)?;
         for _ in 0..=REDIRECTS {
-            let answered = net::send(net.get(url.clone(), "image/*")).await?;
+            let answered = net::send(net.get(url.clone(), "image/*")?).await?;
             if !answered.status.is_redirection() {
                 return match answered.status.is_success() {
                     true => Ok(answered.text),

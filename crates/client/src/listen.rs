@@ -17,9 +17,9 @@ use std::{
     collections::HashMap,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::broadcast;
 use zcp_wire::{
@@ -118,8 +118,10 @@ async fn subscribed(shared: Arc<Shared>, filter: Filter) -> Result<Changes> {
     let mut subscribed = Subscribed { shared, filter: filter.clone() };
     subscribed.filter.resource_subscriptions.clear();
     for uri in &filter.resource_subscriptions {
-        subscribed.shared.subscribe(uri).await?;
+        // Counted first: whoever stops waiting takes it along.
         subscribed.filter.resource_subscriptions.push(uri.clone());
+        subscribed.shared.subscriptions.join(uri);
+        subscribed.shared.subscribe(uri).await?;
     }
     let capabilities = subscribed.shared.now().server.capabilities.clone();
     let honoured = Filter {
@@ -137,10 +139,7 @@ async fn subscribed(shared: Arc<Shared>, filter: Filter) -> Result<Changes> {
                 Err(broadcast::error::RecvError::Closed) => return None,
             };
             if change == Change::All {
-                // A new session knows of no subscriptions.
-                for uri in &subscribed.filter.resource_subscriptions {
-                    let _ = subscribed.shared.subscription("resources/subscribe", uri).await;
-                }
+                subscribed.again().await;
             }
             if change.is_wanted(&subscribed.filter) {
                 return Some((change, (receiver, subscribed)));
@@ -156,53 +155,78 @@ struct Subscribed {
     filter: Filter,
 }
 
+impl Subscribed {
+    /// Makes the subscriptions again, at a server that may have to be reached again first: a new
+    /// session knows of none.
+    async fn again(&self) {
+        let mut wait = FIRST;
+        while self.shared.line().await.is_err() {
+            tokio::time::sleep(jittered(wait)).await;
+            wait = (wait * 2).min(LONGEST);
+        }
+        for uri in &self.filter.resource_subscriptions {
+            if let Err(why) = self.shared.subscribe(uri).await {
+                tracing::warn!("changes of `{uri}` are not told any more: {why}");
+            }
+        }
+    }
+}
+
 impl Drop for Subscribed {
     fn drop(&mut self) {
         for uri in std::mem::take(&mut self.filter.resource_subscriptions) {
             if !self.shared.subscriptions.leave(&uri) {
                 continue;
             }
-            let (shared, line) = (self.shared.clone(), self.shared.now());
-            line.opened.end.spawn(|stop| async move {
-                let ending = shared.subscription("resources/unsubscribe", &uri);
-                let _ = stop.run_until_cancelled(ending).await;
+            let (all, params) = (self.shared.subscriptions.clone(), uri_of(&uri));
+            self.shared.in_parting("resources/unsubscribe", params, async move || {
+                let turn = all.turn.clone().lock_owned().await;
+                // Somebody may have come while this one left.
+                all.is_alone(&uri).then_some(turn)
             });
         }
     }
 }
 
+fn uri_of(uri: &str) -> Map<String, Value> {
+    Map::from_iter([("uri".to_owned(), Value::from(uri))])
+}
+
 /// How many listen to each resource.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions(Mutex<HashMap<String, usize>>);
+pub(crate) struct Subscriptions {
+    counts: Mutex<HashMap<String, usize>>,
+    /// Held while the server is told, so that it is told in order.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl Subscriptions {
+    fn counts(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn join(&self, uri: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *all.entry(uri.to_owned()).or_default() += 1;
+        *self.counts().entry(uri.to_owned()).or_default() += 1;
     }
 
     /// True when nobody is left.
     fn leave(&self, uri: &str) -> bool {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(count) = all.get_mut(uri) else { return false };
+        let mut counts = self.counts();
+        let Some(count) = counts.get_mut(uri) else { return false };
         *count -= 1;
-        *count == 0 && all.remove(uri).is_some()
+        *count == 0 && counts.remove(uri).is_some()
+    }
+
+    fn is_alone(&self, uri: &str) -> bool {
+        !self.counts().contains_key(uri)
     }
 }
 
 impl Shared {
     async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<()> {
-        self.subscriptions.join(uri);
-        let made = self.subscription("resources/subscribe", uri).await;
-        if made.is_err() {
-            self.subscriptions.leave(uri);
-        }
-        made
-    }
-
-    async fn subscription(self: &Arc<Self>, method: &str, uri: &str) -> Result<()> {
-        let params = Map::from_iter([("uri".to_owned(), Value::from(uri))]);
-        self.request(method, params, &self.settings.wish()).await.map(drop)
+        let _turn = self.subscriptions.turn.lock().await;
+        let wish = self.settings.wish();
+        self.request("resources/subscribe", uri_of(uri), &wish).await.map(drop)
     }
 }
 
@@ -245,6 +269,9 @@ impl Listening {
                     None => {
                         let unknown = || Failure::Gone("the server did not answer".into());
                         let failure = asked.fate.get().cloned().unwrap_or_else(unknown);
+                        if let Failure::Gone(_) = failure {
+                            asked.line.lose();
+                        }
                         return Err(Error::Lost(failure));
                     }
                 }
@@ -265,8 +292,7 @@ impl Listening {
                 match self.begin().await {
                     // What changed while nobody listened is not told.
                     Ok(_) => {
-                        self.wait = FIRST;
-                        self.shared.settings.cache.forget(&Change::All);
+                        self.shared.settings.forget(&Change::All);
                         return Some(Change::All);
                     }
                     // Asking again would not change the answer.
@@ -280,7 +306,7 @@ impl Listening {
             match asked.frames.next().await {
                 Some(Frame::Notification(said)) => {
                     if let Some(change) = Change::of(&said) {
-                        self.shared.settings.cache.forget(&change);
+                        self.shared.settings.forget(&change);
                         return Some(change);
                     }
                 }
@@ -290,6 +316,10 @@ impl Listening {
                 Some(Frame::Response(_)) | None => {
                     if let Some(Failure::Gone(_)) = asked.fate.get() {
                         asked.line.lose();
+                    }
+                    // One that ends as soon as it is made is not made again as soon as it ends.
+                    if asked.since.elapsed() > LONGEST {
+                        self.wait = FIRST;
                     }
                     self.asked = None;
                 }
@@ -310,7 +340,7 @@ impl Listening {
         let fate = Fate::default();
         extensions.insert(fate.clone());
         let frames = line.peer.send(Frame::Request(request), extensions);
-        Ok(Asked { frames, fate, line })
+        Ok(Asked { frames, fate, line, since: Instant::now() })
     }
 }
 
@@ -338,6 +368,7 @@ struct Asked {
     frames: Frames,
     fate: Fate,
     line: Arc<Line>,
+    since: Instant,
 }
 
 impl fmt::Debug for Changes {

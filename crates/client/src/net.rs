@@ -7,7 +7,7 @@ use reqwest::{
     redirect,
 };
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,7 +22,8 @@ const LARGEST: usize = 1024 * 1024;
 
 /// The way to addresses that somebody else named.
 pub(crate) struct Net {
-    client: Client,
+    /// None where there is no encryption to be had.
+    client: Option<Client>,
     /// The server is of this network, and may name others that are.
     is_near: Arc<AtomicBool>,
 }
@@ -51,18 +52,20 @@ impl Net {
             .redirect(redirect::Policy::none())
             .dns_resolver(Arc::new(Guard(is_near.clone())))
             .timeout(PATIENCE);
-        Self { client: client.build().unwrap_or_default(), is_near }
+        Self { client: client.build().ok(), is_near }
     }
 
-    /// Finds out whether the server is of this network.
-    pub(crate) async fn begin_at(&self, server: &Url) {
+    /// Finds out whether the server is of this network: by the address it answered from, or else
+    /// by all that its name leads to.
+    pub(crate) async fn begin_at(&self, server: &Url, from: Option<SocketAddr>) {
         let near = match server.host() {
+            _ if from.is_some() => from.is_some_and(|from| !is_public(from.ip())),
             Some(url::Host::Ipv4(address)) => !is_public(address.into()),
             Some(url::Host::Ipv6(address)) => !is_public(address.into()),
             Some(url::Host::Domain(name)) => {
                 let port = server.port_or_known_default().unwrap_or(443);
                 let found = tokio::net::lookup_host((name, port)).await;
-                found.is_ok_and(|mut all| all.any(|one| !is_public(one.ip())))
+                found.is_ok_and(|mut all| all.all(|one| !is_public(one.ip())))
             }
             None => false,
         };
@@ -84,13 +87,22 @@ impl Net {
         }
     }
 
-    pub(crate) fn get(&self, url: Url, kind: &str) -> RequestBuilder {
-        self.client.get(url).header("accept", kind)
+    fn client(&self) -> Result<&Client, String> {
+        self.client.as_ref().ok_or_else(|| "this machine cannot encrypt".into())
     }
 
-    pub(crate) fn post(&self, url: Url, kind: &str, body: String) -> RequestBuilder {
-        let request = self.client.post(url).header("accept", "application/json");
-        request.header("content-type", kind).body(body)
+    pub(crate) fn get(&self, url: Url, kind: &str) -> Result<RequestBuilder, String> {
+        Ok(self.client()?.get(url).header("accept", kind))
+    }
+
+    pub(crate) fn post(
+        &self,
+        url: Url,
+        kind: &str,
+        body: String,
+    ) -> Result<RequestBuilder, String> {
+        let request = self.client()?.post(url).header("accept", "application/json");
+        Ok(request.header("content-type", kind).body(body))
     }
 }
 
@@ -240,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_public_server_leads_to_no_address_of_this_network() {
         let net = Net::guarded();
-        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap()).await;
+        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), None).await;
         for near in ["https://127.0.0.1", "https://localhost", "http://localhost", "https://[::1]"]
         {
             assert!(net.safe(near).is_err(), "{near}");
@@ -250,7 +262,7 @@ mod tests {
         let name = || "localhost".parse().unwrap();
         let found = Guard(net.is_near.clone()).resolve(name()).await;
         assert!(found.err().unwrap().to_string().contains("no public address"));
-        net.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap()).await;
+        net.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap(), None).await;
         assert!(net.safe("http://127.0.0.1:2").is_ok());
         assert!(Guard(net.is_near.clone()).resolve(name()).await.is_ok());
     }

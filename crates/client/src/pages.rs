@@ -111,7 +111,7 @@ pub(crate) fn tools(shared: Arc<Shared>) -> BoxStream<'static, Result<Tool>> {
         let stateless = shared.now().server.revision.era() == Era::Stateless;
         std::future::ready(Ok(match mirror::find(&tool.input_schema) {
             Ok(mirrored) => {
-                shared.tools.learn(&tool, mirrored);
+                shared.settings.tools.learn(&tool, mirrored);
                 Some(tool)
             }
             Err(why) if stateless => {
@@ -119,7 +119,7 @@ pub(crate) fn tools(shared: Arc<Shared>) -> BoxStream<'static, Result<Tool>> {
                 None
             }
             Err(_) => {
-                shared.tools.learn(&tool, vec![]);
+                shared.settings.tools.learn(&tool, vec![]);
                 Some(tool)
             }
         }))
@@ -149,6 +149,17 @@ impl Shared {
             _ => None,
         };
         Ok((items, next))
+    }
+
+    /// Checks a result against what its tool promises, or promises by now.
+    pub(crate) async fn check(self: &Arc<Self>, tool: &str, result: &CallToolResult) -> Result<()> {
+        match self.settings.tools.check(tool, result) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.tools_anew().await?;
+                self.settings.tools.check(tool, result)
+            }
+        }
     }
 
     /// Lists the tools again, for what is to be remembered of them.
@@ -195,8 +206,18 @@ impl Tools {
         all.insert(tool.name.clone(), Arc::new(known));
     }
 
+    /// What tools promise may no longer be so: nothing is checked until they are listed again.
+    pub(crate) fn doubt(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in all.values_mut() {
+            let Known { mirrored, task_support, .. } = &**known;
+            let (mirrored, task_support) = (mirrored.clone(), task_support.clone());
+            *known = Arc::new(Known { mirrored, output: None, task_support });
+        }
+    }
+
     /// Whether a result is what its tool said it would be.
-    pub(crate) fn check(&self, name: &str, result: &CallToolResult) -> Result<()> {
+    fn check(&self, name: &str, result: &CallToolResult) -> Result<()> {
         let known = self.get(name).filter(|_| !result.is_error);
         let Some((schema, lazy)) = known.as_ref().and_then(|known| known.output.as_ref()) else {
             return Ok(());

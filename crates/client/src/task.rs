@@ -2,8 +2,8 @@
 
 use crate::{
     client::{Client, Shared},
-    error::{Error, Late, Result},
-    exchange::Wish,
+    error::{Error, Failure, Late, Result},
+    exchange::{Patience, Wish},
     listen::jittered,
 };
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(60);
+/// How long a server may take to give a task up.
+const PARTING: Duration = Duration::from_secs(2);
 
 pub(crate) type OnState = Arc<dyn Fn(TaskState) + Send + Sync>;
 
@@ -108,7 +110,8 @@ impl Shared {
         if !offered || !self.settings.tasks || line.server.revision.era() == Era::Stateless {
             return false;
         }
-        match self.tools.get(tool).and_then(|known| known.task_support.clone()).as_deref() {
+        match self.settings.tools.get(tool).and_then(|known| known.task_support.clone()).as_deref()
+        {
             Some("required") => true,
             Some("optional") => wished,
             _ => false,
@@ -148,7 +151,7 @@ impl Task {
         let result = self.follow().await?;
         let result = serde_json::from_value(Value::Object(result)).map_err(Error::invalid)?;
         if let Some(tool) = &self.tool {
-            self.shared.tools.check(tool, &result)?;
+            self.shared.check(tool, &result).await?;
         }
         Ok(result)
     }
@@ -160,19 +163,35 @@ impl Task {
             Some(task) => task.result().await,
             None => unreachable!("it is there until it is done"),
         };
-        // A task that took too long is given up; others are over, or out of reach.
-        if !matches!(result, Err(Error::Late(_))) {
-            followed.0 = None;
+        // What nobody here can follow is given up; other tasks are over, or out of reach.
+        let is_over = !matches!(result, Err(Error::Late(_) | Error::Unable(_) | Error::Invalid(_)));
+        if let Some(task) = followed.0.take_if(|_| !is_over) {
+            let _ = tokio::time::timeout(PARTING, task.cancel()).await;
         }
+        followed.0 = None;
         result
     }
 
     async fn follow(&self) -> Result<Map<String, Value>> {
         let begun = Instant::now();
         let is_new = self.shared.now().server.revision.era() == Era::Stateless;
-        let mut answered = HashSet::new();
+        let (mut answered, mut wait) = (HashSet::new(), INTERVAL);
         loop {
-            let mut seen = self.ask("tasks/get", Map::new()).await?;
+            if begun.elapsed() > self.wish.patience.whole {
+                return Err(self.late());
+            }
+            let mut seen = match self.ask("tasks/get", Map::new()).await {
+                // It goes on, whether or not it can be looked at just now.
+                Err(Error::Lost(
+                    Failure::Gone(_) | Failure::Status { status: 429 | 500.., .. },
+                )) => {
+                    tokio::time::sleep(jittered(wait)).await;
+                    wait = (wait * 2).min(LONGEST);
+                    continue;
+                }
+                seen => seen?,
+            };
+            wait = INTERVAL;
             let state = Value::Object(seen.clone());
             let state: TaskState = serde_json::from_value(state).map_err(Error::invalid)?;
             if let Some(hear) = &self.on_state {
@@ -181,7 +200,7 @@ impl Task {
             match state.status {
                 TaskStatus::Queued | TaskStatus::Working => (),
                 // Its result is waited for where its questions are asked.
-                _ if !is_new => return self.ask("tasks/result", Map::new()).await,
+                _ if !is_new => return self.wait_for_result().await,
                 TaskStatus::InputRequired => self.answer(&seen, &mut answered).await?,
                 TaskStatus::Completed => {
                     return match seen.remove("result") {
@@ -194,13 +213,20 @@ impl Task {
                     return Err(Error::Unable("the task was cancelled".into()));
                 }
             }
-            let whole = self.wish.patience.whole;
-            if begun.elapsed() > whole {
-                let about = format!("the task `{}` goes on", self.id);
-                return Err(Error::Late(Late { after: whole, about: Some(about) }));
-            }
             tokio::time::sleep(jittered(state.interval())).await;
         }
+    }
+
+    /// Waits for the result of a task of 2025-11-25, which may be quiet for as long as it takes.
+    async fn wait_for_result(&self) -> Result<Map<String, Value>> {
+        let patience = Patience { quiet: self.wish.patience.whole, ..self.wish.patience };
+        let wish = Wish { patience, ..self.wish.clone() };
+        self.shared.request("tasks/result", self.params(Map::new()), &wish).await
+    }
+
+    fn late(&self) -> Error {
+        let about = Some(format!("the task `{}` goes on", self.id));
+        Error::Late(Late { after: self.wish.patience.whole, about })
     }
 
     /// Answers what was not answered before: a server may be slow to see that it was.
@@ -222,13 +248,13 @@ impl Task {
         self.ask("tasks/update", params).await.map(drop)
     }
 
-    async fn ask(
-        &self,
-        method: &str,
-        mut params: Map<String, Value>,
-    ) -> Result<Map<String, Value>> {
+    fn params(&self, mut params: Map<String, Value>) -> Map<String, Value> {
         params.insert("taskId".into(), json!(self.id));
-        self.shared.request(method, params, &self.wish).await
+        params
+    }
+
+    async fn ask(&self, method: &str, params: Map<String, Value>) -> Result<Map<String, Value>> {
+        self.shared.request(method, self.params(params), &self.wish).await
     }
 }
 
@@ -246,10 +272,8 @@ struct Followed(Option<Task>);
 impl Drop for Followed {
     fn drop(&mut self) {
         let Some(task) = self.0.take() else { return };
-        let line = task.shared.now();
-        line.opened.end.spawn(|stop| async move {
-            let _ = stop.run_until_cancelled(task.cancel()).await;
-        });
+        let params = task.params(Map::new());
+        task.shared.in_parting("tasks/cancel", params, async || Some(()));
     }
 }
 

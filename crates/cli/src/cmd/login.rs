@@ -7,13 +7,15 @@ use crate::{
 };
 use serde_json::json;
 use std::error::Error;
-use zcp_client::{Http, OAuth, oauth::Registration};
+use zcp_client::{Http, OAuth, Vault, oauth::Registration};
 
 pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> {
     let (http, url) = remote(&login.target)?;
     let opens = !login.no_browser;
+    // Whoever logs in may want to be somebody else.
     let mut oauth = OAuth::browser(move |page| print::login(page.as_str(), opens && open(page)))
-        .kept_in(home::vault())
+        .kept_in(vault()?)
+        .anew()
         .name("zcp");
     if let Some(id) = login.client_id {
         oauth = oauth.registered(match home::variable("ZCP_CLIENT_SECRET") {
@@ -24,17 +26,12 @@ pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> 
     if !login.scope.is_empty() {
         oauth = oauth.scopes(login.scope);
     }
-    // Whoever logs in may want to be somebody else.
-    let had = oauth.log_out(&url).await;
     let way = Way::Http(http.oauth(oauth.clone()), url.clone());
     let client = target::connect(target::client(&login.target, json)?, way).await?;
     let reached = client.ping().await;
     client.close().await;
     reached?;
     let is_in = oauth.is_logged_in(&url);
-    if let Err(error) = had {
-        tracing::debug!("the last token was not taken back: {error}");
-    }
     match (json, is_in) {
         (true, _) => print::json(&json!({ "server": url, "loggedIn": is_in }))?,
         (false, true) => print::words(&format!("You are logged in to {url}."))?,
@@ -45,7 +42,7 @@ pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> 
 
 pub(crate) async fn out(logout: Logout, json: bool) -> Result<(), Box<dyn Error>> {
     let (_, url) = remote(&logout.target)?;
-    let oauth = OAuth::logged_in(home::vault(), "nobody is logged in");
+    let oauth = OAuth::logged_in(vault()?, "nobody is logged in");
     let was_in = oauth.log_out(&url).await?;
     match (json, was_in) {
         (true, _) => print::json(&json!({ "server": url, "loggedIn": false, "was": was_in }))?,
@@ -53,6 +50,10 @@ pub(crate) async fn out(logout: Logout, json: bool) -> Result<(), Box<dyn Error>
         (false, false) => print::words(&format!("You were not logged in to {url}."))?,
     }
     Ok(())
+}
+
+fn vault() -> Result<Vault, Box<dyn Error>> {
+    home::vault().ok_or_else(|| "there is no home to keep a login in: set XDG_DATA_HOME".into())
 }
 
 fn remote(target: &Target) -> Result<(Http, String), Box<dyn Error>> {

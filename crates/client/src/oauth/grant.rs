@@ -23,6 +23,9 @@ use url::form_urlencoded;
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+/// What cannot be put right by asking again.
+const FINAL: &[&str] =
+    &["invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type"];
 const FORM: &str = "application/x-www-form-urlencoded";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// How many seconds before its end a token is renewed.
@@ -54,6 +57,9 @@ pub(super) struct Token {
     client: Registration,
     pub(super) server: AuthorizationServer,
     resource: String,
+    /// What it was asked for with.
+    #[serde(default)]
+    pub(super) scopes: BTreeSet<String>,
     /// The server has not taken it yet, though it is a renewed one.
     #[serde(skip)]
     is_doubtful: AtomicBool,
@@ -89,6 +95,7 @@ impl Token {
             client: self.client.clone(),
             server: self.server.clone(),
             resource: self.resource.clone(),
+            scopes: self.scopes.clone(),
             is_doubtful: AtomicBool::new(false),
         }
     }
@@ -189,7 +196,8 @@ impl Shared {
                 query.append_pair("scope", scope);
             }
         }
-        let back = visit(page).await?;
+        // A user who does not come back may have been told that nobody knows the client.
+        let back = visit(page).await.inspect_err(|_| self.forget_client(&found.issuer))?;
         let code = code(&back, found, &state)?;
         let form = vec![
             ("grant_type", "authorization_code".into()),
@@ -257,6 +265,7 @@ impl Shared {
             client: token.client.clone(),
             server: token.server.clone(),
             resource: token.resource.clone(),
+            scopes: token.scopes.clone(),
             is_doubtful: AtomicBool::new(true),
         })
     }
@@ -278,6 +287,7 @@ impl Shared {
             client: client.clone(),
             server: found.server.clone(),
             resource: found.resource.clone(),
+            scopes: self.lock().asked.clone(),
             is_doubtful: AtomicBool::new(false),
         })
     }
@@ -297,7 +307,7 @@ impl Shared {
         loop {
             let mut form = form.clone();
             let (name, value) = client.show(server, &mut form).unzip();
-            let mut request = net.post(place.clone(), FORM, encoded(form));
+            let mut request = net.post(place.clone(), FORM, encoded(form))?;
             if let (Some(name), Some(value)) = (name, value) {
                 request = request.header::<&str, String>(name, value);
             }
@@ -322,7 +332,10 @@ impl Shared {
                 continue;
             }
             let why = denied(&server.issuer, answered.status.as_u16(), &denial);
-            return Err(NoToken { why, is_final: answered.status.is_client_error() });
+            if denial.error == "invalid_client" {
+                self.forget_client(&server.issuer);
+            }
+            return Err(NoToken { why, is_final: FINAL.contains(&denial.error.as_str()) });
         }
     }
 
@@ -335,7 +348,7 @@ impl Shared {
         };
         let mut form = vec![("token", word.clone()), ("token_type_hint", kind.to_owned())];
         let shown = token.client.show(&token.server, &mut form);
-        let mut request = self.net.post(self.net.safe(place)?, FORM, encoded(form));
+        let mut request = self.net.post(self.net.safe(place)?, FORM, encoded(form))?;
         if let Some((name, value)) = shown {
             request = request.header(name, value);
         }

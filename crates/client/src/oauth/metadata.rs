@@ -162,7 +162,7 @@ fn at(url: &Url, path: &str) -> Url {
 
 /// A document; none when it is not there.
 async fn get<T: DeserializeOwned>(net: &Net, url: Url) -> Result<Option<T>, String> {
-    let answer = net::send(net.get(url, "application/json")).await?;
+    let answer = net::send(net.get(url, "application/json")?).await?;
     if answer.status != StatusCode::OK {
         return Ok(None);
     }

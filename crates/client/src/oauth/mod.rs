@@ -26,7 +26,7 @@ use dpop::Proofs;
 use grant::{Begin, Begun};
 use reqwest::{RequestBuilder, Response};
 use std::{fmt, future::Future, sync::Arc};
-use tokens::Shared;
+use tokens::{Asked, Shared};
 
 /// How often one request may lead to an authorization.
 const ATTEMPTS: usize = 3;
@@ -192,6 +192,12 @@ impl OAuth {
         self.change(|shared| shared.vault = Some(vault))
     }
 
+    /// Uses no token that was kept: the user logs in anew, and what was kept is given back.
+    #[must_use]
+    pub fn anew(self) -> Self {
+        self.change(|shared| shared.is_anew = true)
+    }
+
     /// Gives the token for a server back, and forgets it. False when there was none.
     pub async fn log_out(&self, server: &str) -> Result<bool> {
         let server = Url::parse(server)
@@ -216,6 +222,18 @@ impl OAuth {
         self
     }
 
+    /// Sends a request with the token that is there, if there is one: nobody is asked for another.
+    pub(crate) async fn send_as_is(
+        &self,
+        server: &Url,
+        method: &Method,
+        make: impl Fn() -> RequestBuilder,
+    ) -> Result<Response, Refusal> {
+        let token = net::encrypted(server.as_str()).ok().and_then(|_| self.shared.current());
+        let request = self.shared.shown(make(), token.as_deref(), method, server);
+        request.send().await.map_err(Refusal::Unsent)
+    }
+
     /// Sends a request with a token, and gets one if the server asks for it.
     pub(crate) async fn send(
         &self,
@@ -224,10 +242,21 @@ impl OAuth {
         fate: &Fate,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        net::encrypted(server.as_str()).map_err(Refusal::Denied)?;
+        if let Err(why) = net::encrypted(server.as_str()) {
+            // No token goes there. If it wants none, that is no harm.
+            let response = make().send().await.map_err(Refusal::Unsent)?;
+            return match Challenge::of(&response) {
+                Some(_) => Err(Refusal::Denied(why)),
+                None => Ok(response),
+            };
+        }
         self.shared.belongs_to(server).map_err(Refusal::Denied)?;
         for attempt in 0.. {
-            let token = self.shared.fresh(server).await;
+            let token = {
+                // Whoever gives tokens may be slow: that is not the server's time.
+                let _user = fate.with_user();
+                self.shared.fresh(server).await
+            };
             let request = self.shared.shown(make(), token.as_deref(), method, server);
             let response = request.send().await.map_err(Refusal::Unsent)?;
             let Some(challenge) = Challenge::of(&response) else {
@@ -246,8 +275,13 @@ impl OAuth {
             }
             // Whatever it takes, it is not the server that is slow.
             let _user = fate.with_user();
-            let status = response.status();
-            let got = self.shared.authorize(server, &challenge, status, token.as_ref()).await;
+            let asked = Asked {
+                server,
+                challenge: &challenge,
+                status: response.status(),
+                from: response.remote_addr(),
+            };
+            let got = self.shared.authorize(&asked, token.as_ref()).await;
             got.map_err(Refusal::Denied)?;
         }
         unreachable!("the loop ends by a return")

@@ -102,6 +102,8 @@ fn encoded(text: &str) -> String {
 pub(super) struct Made {
     pub(super) client: Registration,
     pub(super) redirect: String,
+    /// When its secret ends, in seconds since 1970.
+    ends: Option<u64>,
 }
 
 /// The answer to a registration.
@@ -109,6 +111,7 @@ pub(super) struct Made {
 struct Answer {
     client_id: String,
     client_secret: Option<String>,
+    client_secret_expires_at: Option<u64>,
     token_endpoint_auth_method: Option<String>,
 }
 
@@ -130,11 +133,12 @@ impl Shared {
         }
         if let Some(made) = self.made(&found.issuer)
             && made.redirect == redirect.as_str()
+            && made.ends.is_none_or(|ends| ends > now())
         {
             return Ok(made.client);
         }
-        let client = self.register(found, known, redirect).await?;
-        let made = Made { client: client.clone(), redirect: redirect.to_string() };
+        let (client, ends) = self.register(found, known, redirect).await?;
+        let made = Made { client: client.clone(), redirect: redirect.to_string(), ends };
         if let Some(vault) = &self.vault
             && let Err(error) = vault.save(Kept::Client(&found.issuer), &made)
         {
@@ -142,6 +146,16 @@ impl Shared {
         }
         self.lock().made.insert(found.issuer.clone(), made);
         Ok(client)
+    }
+
+    /// Forgets the registration that was made with an issuer.
+    pub(super) fn forget_client(&self, issuer: &str) {
+        self.lock().made.remove(issuer);
+        if let Some(vault) = &self.vault
+            && let Err(error) = vault.remove(Kept::Client(issuer))
+        {
+            tracing::warn!("the client's registration is not forgotten: {error}");
+        }
     }
 
     /// The registration that was made with an issuer.
@@ -155,7 +169,7 @@ impl Shared {
         found: &Found,
         known: &Registered,
         redirect: &Url,
-    ) -> Result<Registration, String> {
+    ) -> Result<(Registration, Option<u64>), String> {
         let issuer = &found.issuer;
         let place = found.server.registration_endpoint.as_ref().ok_or_else(|| {
             format!("`{issuer}` registers no clients: register one there, and give its id")
@@ -174,7 +188,7 @@ impl Shared {
             "token_endpoint_auth_method": method,
             "application_type": "native",
         });
-        let request = self.net.post(self.net.safe(place)?, "application/json", wish.to_string());
+        let request = self.net.post(self.net.safe(place)?, "application/json", wish.to_string())?;
         let answered = net::send(request).await?;
         if !answered.status.is_success() {
             let text = &answered.text[..answered.text.len().min(400)];
@@ -186,7 +200,8 @@ impl Shared {
         let answer: Answer = serde_json::from_slice(&answered.text).map_err(|error| {
             format!("`{issuer}` registers clients in a way of its own: {error}")
         })?;
-        Ok(Registration {
+        let ends = answer.client_secret_expires_at.filter(|ends| *ends > 0);
+        let client = Registration {
             id: answer.client_id,
             proof: match (answer.client_secret, answer.token_endpoint_auth_method.as_deref()) {
                 (_, Some("none")) | (None, _) => Proof::None,
@@ -195,7 +210,8 @@ impl Shared {
                     in_form: method.map(|method| method == "client_secret_post"),
                 },
             },
-        })
+        };
+        Ok((client, ends))
     }
 }
 

@@ -15,6 +15,7 @@ use reqwest::{RequestBuilder, StatusCode, Url};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::OwnedMutexGuard;
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) proofs: Option<Proofs>,
     pub(super) vault: Option<Vault>,
+    /// What was kept is not used.
+    pub(super) is_anew: bool,
     // A std mutex: never held across an await.
     state: Mutex<State>,
     /// Held while somebody gets a token: the others wait for it.
@@ -42,19 +45,30 @@ pub(super) struct State {
     /// Clients that were registered, by the issuer they are known to.
     pub(super) made: BTreeMap<String, Made>,
     /// All scopes that were ever asked for.
-    asked: BTreeSet<String>,
+    pub(super) asked: BTreeSet<String>,
     /// The server the token is for.
     server: Option<Url>,
     /// Who was first shown credentials that were given beforehand.
     trusted: Option<String>,
-    /// How often a token was got in another way than by renewal.
+    /// How often the server may have come to see somebody else.
     logins: u64,
+    /// The token is in the vault, or was until somebody removed it.
+    is_kept: bool,
+}
+
+/// A request that a server wants a token for, or a better one.
+pub(super) struct Asked<'a> {
+    pub(super) server: &'a Url,
+    pub(super) challenge: &'a Challenge,
+    pub(super) status: StatusCode,
+    /// Where it answered from.
+    pub(super) from: Option<SocketAddr>,
 }
 
 /// The turn to get a token: of this client, and of all that share its vault.
 struct Turn {
     _here: OwnedMutexGuard<()>,
-    _everywhere: Option<File>,
+    everywhere: Option<File>,
 }
 
 impl Shared {
@@ -65,6 +79,7 @@ impl Shared {
             scopes: None,
             proofs: None,
             vault: None,
+            is_anew: false,
             state: Mutex::default(),
             turn: Arc::default(),
             tasks: TaskTracker::new(),
@@ -75,7 +90,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current(&self) -> Option<Arc<Token>> {
+    pub(super) fn current(&self) -> Option<Arc<Token>> {
         self.lock().token.clone()
     }
 
@@ -109,14 +124,15 @@ impl Shared {
 
     async fn turn(&self, server: &Url) -> Turn {
         let here = self.turn.clone().lock_owned().await;
-        let everywhere = match &self.vault {
-            Some(vault) => vault.lock(Kept::Token(server.as_str())).await,
-            None => return Turn { _here: here, _everywhere: None },
-        };
-        let everywhere = everywhere.inspect_err(|error| {
-            tracing::warn!("tokens are not shared with other programs: {error}");
-        });
-        Turn { _here: here, _everywhere: everywhere.ok() }
+        Turn { _here: here, everywhere: self.everywhere(server).await }
+    }
+
+    /// The turn among all that share the vault.
+    async fn everywhere(&self, server: &Url) -> Option<File> {
+        let locked = self.vault.as_ref()?.lock(Kept::Token(server.as_str())).await;
+        let unshared =
+            |error: &_| tracing::warn!("tokens are not shared with other programs: {error}");
+        locked.inspect_err(unshared).ok()
     }
 
     /// The token, renewed when its time is over.
@@ -126,7 +142,7 @@ impl Shared {
             return Some(token);
         }
         let turn = self.turn(server).await;
-        let now = self.latest(server, &token);
+        let now = self.latest(server, &token)?;
         if !now.is_over() {
             return Some(now);
         }
@@ -135,24 +151,43 @@ impl Shared {
         Some(renewed.unwrap_or(now))
     }
 
-    /// The token as others may have renewed it meanwhile.
-    fn latest(&self, server: &Url, token: &Arc<Token>) -> Arc<Token> {
-        let here = self.current().filter(|here| !Arc::ptr_eq(here, token));
-        here.or_else(|| self.adopt(server, Some(token))).unwrap_or_else(|| token.clone())
+    /// The token as others may have renewed it meanwhile; none if they logged out.
+    fn latest(&self, server: &Url, token: &Arc<Token>) -> Option<Arc<Token>> {
+        if let Some(here) = self.current().filter(|here| !Arc::ptr_eq(here, token)) {
+            return Some(here);
+        }
+        if let Some(kept) = self.adopt(server, Some(token)) {
+            return Some(kept);
+        }
+        let is_there = self.kept(server).is_some();
+        let mut state = self.lock();
+        if state.is_kept && !is_there && !self.is_anew {
+            state.token = None;
+            state.logins += 1;
+            return None;
+        }
+        Some(token.clone())
+    }
+
+    /// What the vault has for a server.
+    fn kept(&self, server: &Url) -> Option<Token> {
+        let vault = self.vault.as_ref().filter(|_| matches!(self.grant, Grant::User { .. }))?;
+        vault.load(Kept::Token(server.as_str()))
     }
 
     /// Takes the token from the vault, if it is another.
     fn adopt(&self, server: &Url, known: Option<&Token>) -> Option<Arc<Token>> {
-        let vault = self.vault.as_ref().filter(|_| matches!(self.grant, Grant::User { .. }))?;
-        let kept: Token = vault.load(Kept::Token(server.as_str()))?;
+        let kept = self.kept(server).filter(|_| !self.is_anew)?;
         if known.is_some_and(|known| known.access == kept.access) {
             return None;
         }
         let kept = Arc::new(kept);
         let mut state = self.lock();
         state.token = Some(kept.clone());
+        state.asked.extend(kept.scopes.iter().cloned());
+        state.is_kept = true;
         // It may be another user's.
-        state.logins += u64::from(known.is_some());
+        state.logins += 1;
         Some(kept)
     }
 
@@ -161,9 +196,11 @@ impl Shared {
         let token = Arc::new(token);
         self.lock().token = Some(token.clone());
         if let (Some(vault), Grant::User { .. }, false) = (&self.vault, &self.grant, token.is_bound)
-            && let Err(error) = vault.save(Kept::Token(server.as_str()), &*token)
         {
-            tracing::warn!("the token is not kept: {error}");
+            match vault.save(Kept::Token(server.as_str()), &*token) {
+                Ok(()) => self.lock().is_kept = true,
+                Err(error) => tracing::warn!("the token is not kept: {error}"),
+            }
         }
         token
     }
@@ -194,20 +231,28 @@ impl Shared {
     }
 
     pub(super) fn has_token(&self, server: &Url) -> bool {
+        if self.lock().server.as_ref().is_some_and(|other| other != server) {
+            return false;
+        }
         self.current().or_else(|| self.adopt(server, None)).is_some()
     }
 
     /// Forgets the token of a server, and gives it back to whoever gave it.
     pub(super) async fn forget(&self, server: &Url) -> Result<bool, String> {
         let _turn = self.turn(server).await;
-        let kept = self.vault.as_ref().and_then(|vault| vault.load(Kept::Token(server.as_str())));
-        let token = kept.map(Arc::new).or_else(|| self.current());
-        let Some(token) = token else { return Ok(false) };
-        self.lock().token = None;
+        let is_ours = self.lock().server.as_ref().is_none_or(|other| other == server);
+        let here = self.current().filter(|_| is_ours);
+        let Some(token) = self.kept(server).map(Arc::new).or(here) else { return Ok(false) };
+        if is_ours {
+            let mut state = self.lock();
+            state.token = None;
+            state.logins += 1;
+        }
         if let Some(vault) = &self.vault {
             vault.remove(Kept::Token(server.as_str())).map_err(|error| error.to_string())?;
         }
-        self.net.begin_at(server).await;
+        self.forget_client(&token.issuer);
+        self.net.begin_at(server, None).await;
         self.revoke(&token).await.map(|()| true)
     }
 
@@ -234,14 +279,13 @@ impl Shared {
     /// Gets a token that will do, unless somebody else has got one meanwhile.
     pub(super) async fn authorize(
         self: &Arc<Self>,
-        server: &Url,
-        challenge: &Challenge,
-        status: StatusCode,
+        asked: &Asked<'_>,
         shown: Option<&Arc<Token>>,
     ) -> Result<(), String> {
-        let mut turn = Some(self.turn(server).await);
+        let server = asked.server;
+        let mut turn = self.turn(server).await;
         let now = match shown {
-            Some(shown) => Some(self.latest(server, shown)),
+            Some(shown) => self.latest(server, shown),
             None => self.current().or_else(|| self.adopt(server, None)),
         };
         if let Some(now) = &now
@@ -249,27 +293,34 @@ impl Shared {
         {
             return Ok(());
         }
-        self.net.begin_at(server).await;
-        let found = metadata::find(&self.net, server, challenge).await?;
+        self.net.begin_at(server, asked.from).await;
+        let found = metadata::find(&self.net, server, asked.challenge).await?;
         self.trusts(&found.issuer)?;
         // A token of another issuer, or with too few rights, cannot be renewed into one that will
         // do.
         if let Some(token) = now.filter(|token| token.is_worth_renewing())
-            && status == StatusCode::UNAUTHORIZED
+            && asked.status == StatusCode::UNAUTHORIZED
             && token.issuer == found.issuer
-            && let Some(mine) = turn.take()
         {
-            let (mine, renewed) = self.spend(mine, server, token).await;
+            let (mine, renewed) = self.spend(turn, server, token).await;
             if renewed.is_some() {
                 return Ok(());
             }
-            turn = mine;
+            turn = mine.ok_or("the token could not be renewed")?;
         }
-        let scopes = self.wanted(&found, challenge);
+        let scopes = self.wanted(&found, asked.challenge);
+        // Other programs do not wait for a user of this one.
+        drop(turn.everywhere.take());
         let token = self.ask(&found, &scopes).await?;
+        let _everywhere = self.everywhere(server).await;
+        let old = self.kept(server).filter(|_| self.is_anew);
         self.keep(server, token);
         self.lock().logins += 1;
-        drop(turn);
+        if let Some(old) = old
+            && let Err(why) = self.revoke(&old).await
+        {
+            tracing::debug!("the last token is not given back: {why}");
+        }
         Ok(())
     }
 

@@ -109,7 +109,8 @@ impl Http {
         self
     }
 
-    pub(super) fn url(&self) -> &Url {
+    /// Where the server is.
+    pub fn address(&self) -> &Url {
         &self.url
     }
 
@@ -159,7 +160,7 @@ impl Endpoint for Http {
                 tasks.close();
                 let _ = tokio::time::timeout(FAREWELL, tasks.wait()).await;
             });
-            Ok(Opened { peer: Arc::new(Talk(way)), end })
+            Ok(Opened { peer: Arc::new(Talk(way)), end, ends_with_events: false })
         })
     }
 
@@ -167,6 +168,7 @@ impl Endpoint for Http {
         let mut url = self.url.clone();
         url.set_query(None);
         let _ = url.set_password(None);
+        let _ = url.set_username("");
         Some(match &self.socket {
             Some(socket) => format!("unix:{}", socket.display()),
             None => url.into(),
@@ -325,6 +327,14 @@ impl Way {
         send(&self.url, self.oauth.as_ref(), method, fate, make).await
     }
 
+    /// Says something on the way out: nobody is asked for a token for that.
+    async fn send_as_is(&self, method: &Method, make: impl Fn() -> RequestBuilder) {
+        let _ = match &self.oauth {
+            Some(oauth) => oauth.send_as_is(&self.url, method, make).await.is_ok(),
+            None => make().send().await.is_ok(),
+        };
+    }
+
     fn post(&self, text: Bytes, headers: HeaderMap) -> RequestBuilder {
         let request = self
             .client
@@ -365,7 +375,7 @@ impl Way {
             return;
         }
         let delete = || self.in_session(self.client.delete(self.url.clone()));
-        let _ = self.send(&Method::DELETE, &Fate::default(), delete).await;
+        let _ = self.send_as_is(&Method::DELETE, delete).await;
     }
 }
 
@@ -386,8 +396,7 @@ impl Drop for Open {
         let way = self.way.clone();
         self.way.tasks.spawn(async move {
             let post = || way.post(text.clone(), HeaderMap::new());
-            let fate = Fate::default();
-            let _ = tokio::time::timeout(FAREWELL, way.send(&Method::POST, &fate, post)).await;
+            let _ = tokio::time::timeout(FAREWELL, way.send_as_is(&Method::POST, post)).await;
         });
     }
 }

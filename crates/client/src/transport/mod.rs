@@ -59,7 +59,8 @@ pub enum Silence {
 
 impl<P: Peer + Clone> Endpoint for P {
     fn open(&self) -> BoxFuture<'_, Result<Opened>> {
-        let opened = Opened { peer: Arc::new(self.clone()), end: End::default() };
+        let opened =
+            Opened { peer: Arc::new(self.clone()), end: End::default(), ends_with_events: false };
         Box::pin(std::future::ready(Ok(opened)))
     }
 }
@@ -70,6 +71,8 @@ pub struct Opened {
     pub peer: Arc<dyn Peer>,
     /// What is to be done when nobody sends any more.
     pub end: End,
+    /// The way is lost when its events end.
+    pub ends_with_events: bool,
 }
 
 /// The tasks that keep a way open. They stop when this is dropped.

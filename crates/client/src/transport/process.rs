@@ -2,9 +2,14 @@
 
 use super::{End, Endpoint, Opened, Silence, switchboard::Switchboard};
 use crate::error::{Error, Failure, Result};
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, FusedFuture},
+};
 use rustix::process::{Pid, Signal, kill_process_group};
+use sha2::{Digest, Sha256};
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     ffi::OsString,
     fmt,
@@ -110,7 +115,7 @@ impl Process {
             words.push(match arg.split_once('=') {
                 _ if is_secret && !arg.starts_with('-') => HIDDEN.to_owned(),
                 Some((name, _)) if names_secret(name) => format!("{name}={HIDDEN}"),
-                _ => quoted(&arg),
+                _ => quoted(&without_userinfo(&arg)),
             });
             is_secret = arg.starts_with('-') && !arg.contains('=') && names_secret(&arg);
         }
@@ -134,6 +139,16 @@ fn names_secret(name: &str) -> bool {
     ["token", "secret", "password", "passwd", "key", "auth", "credential", "header"]
         .iter()
         .any(|word| name.contains(word))
+}
+
+/// A URL without who logs in and how.
+fn without_userinfo(word: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.into() };
+    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..authority].rfind('@') {
+        Some(at) => format!("{scheme}://{HIDDEN}{}", &rest[at..]).into(),
+        None => word.into(),
+    }
 }
 
 fn quoted(word: &str) -> String {
@@ -162,7 +177,12 @@ impl Endpoint for Process {
     }
 
     fn name(&self) -> Option<String> {
-        Some(self.line())
+        // Two folders may have different servers of the same command.
+        let all = format!("{:?} {:?} {:?}", self.program, self.args, self.folder);
+        let here = std::env::current_dir().unwrap_or_default();
+        let digest = Sha256::digest(format!("{} {all}", here.display()));
+        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Some(format!("{} {digest}", self.program.to_string_lossy()))
     }
 }
 
@@ -202,11 +222,13 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
             _ = &mut hearing => end_of(&mut child, &group, grace).await,
         };
         drop(group);
-        let _ = timeout(LAST_WORDS, hearing).await;
+        if !hearing.is_terminated() {
+            let _ = timeout(LAST_WORDS, hearing).await;
+        }
         heard.end(status, over);
         board.kill(Failure::Gone(heard.story()));
     });
-    Opened { peer, end }
+    Opened { peer, end, ends_with_events: true }
 }
 
 type Part<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

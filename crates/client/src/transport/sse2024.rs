@@ -42,7 +42,7 @@ impl Sse2024 {
     async fn connect(&self) -> Result<Opened> {
         let client = self.http.client()?;
         let lost = |why: String| Error::Lost(Failure::Gone(why));
-        let url = self.http.url().clone();
+        let url = self.http.address().clone();
         let get = || client.get(url.clone()).header(ACCEPT, "text/event-stream");
         let oauth = self.http.way_to_tokens().cloned();
         let fate = Fate::default();
@@ -62,8 +62,8 @@ impl Sse2024 {
             .ok()
             .flatten()
             .ok_or_else(|| lost("the server does not say where to post to".into()))?;
-        let place = self.http.url().join(&place).map_err(Error::invalid)?;
-        if place.origin() != self.http.url().origin() {
+        let place = self.http.address().join(&place).map_err(Error::invalid)?;
+        if place.origin() != self.http.address().origin() {
             return Err(Error::invalid("its messages are to be posted to another server"));
         }
         let (board, mut unwritten) = Switchboard::new();
@@ -98,7 +98,7 @@ impl Sse2024 {
             };
             stop.run_until_cancelled(writing).await;
         });
-        Ok(Opened { peer: Arc::new(board), end })
+        Ok(Opened { peer: Arc::new(board), end, ends_with_events: true })
     }
 }
 

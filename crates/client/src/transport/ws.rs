@@ -75,7 +75,7 @@ impl Ws {
             reader.kill(Failure::Gone(why));
             let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;
         });
-        Ok(Opened { peer: Arc::new(board), end })
+        Ok(Opened { peer: Arc::new(board), end, ends_with_events: true })
     }
 }
 
@@ -107,7 +107,11 @@ impl Endpoint for Ws {
     }
 
     fn name(&self) -> Option<String> {
-        self.url.split(['?', '#']).next().map(str::to_owned)
+        let mut url = reqwest::Url::parse(&self.url).ok()?;
+        url.set_query(None);
+        let _ = url.set_password(None);
+        let _ = url.set_username("");
+        Some(url.into())
     }
 }
 
