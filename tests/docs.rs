@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -13,7 +13,7 @@ use tokio::{
     process::{Child, Command},
     time::timeout,
 };
-use zcp_tests::modern;
+use zcp_tests::{http::free_address, modern};
 
 /// Lines an example may have.
 const LONGEST: usize = 60;
@@ -326,11 +326,6 @@ fn programs() -> PathBuf {
 /// A path for this process alone, short enough for a socket.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("zcp-docs-{}-{name}", std::process::id()))
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it is bound")
 }
 
 fn read(path: &str) -> String {

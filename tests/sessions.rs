@@ -6,8 +6,8 @@ use std::time::Duration;
 use tower::util::MapRequestLayer;
 use zcp_tests::{
     away::{
-        SESSION, at, first_id, modern_slow, pair, resumable, resume, resumed_beside, sign_in, slow,
-        steps, stopped, tool, wait_until_stopped,
+        Pair, SESSION, at, first_id, modern_slow, pair, pairs, resumable, resume, resumed_beside,
+        sign_in, slow, steps, stopped, tool, wait_until_stopped,
     },
     call, everything,
     http::HttpServer,
@@ -66,43 +66,46 @@ async fn a_session_that_is_not_there_is_refused() {
 /// Session 404 on another node.
 #[tokio::test]
 async fn servers_that_share_a_store_share_sessions() {
-    let (a, b) = pair().await;
-    let session = a.open(LAST).await;
-    for server in [&b, &a, &b] {
-        assert_eq!(at(server, &session.id, &ping(1)).send().await.status, 200);
-    }
-    assert_eq!(session.delete().send().await.status, 204);
-    for server in [&b, &a] {
-        assert_eq!(at(server, &session.id, &ping(1)).send().await.status, 404);
+    for Pair { a, b, .. } in &pairs("sessions").await {
+        let session = a.open(LAST).await;
+        for server in [b, a, b] {
+            assert_eq!(at(server, &session.id, &ping(1)).send().await.status, 200);
+        }
+        assert_eq!(session.delete().send().await.status, 204);
+        for server in [b, a] {
+            assert_eq!(at(server, &session.id, &ping(1)).send().await.status, 404);
+        }
     }
 }
 
 /// 6: what a session subscribed to is known to every node.
 #[tokio::test]
 async fn what_a_session_asks_of_one_server_the_other_knows() {
-    let (a, b) = pair().await;
-    let session = a.open(LAST).await;
-    assert_eq!(at(&b, &session.id, &ping(1)).send().await.status, 200);
-    let subscribe = json!({ "uri": "test://watched-resource" });
-    session.ask(&request(2, "resources/subscribe", subscribe)).await;
-    let stream = b.get("/mcp").header(SESSION, &session.id);
-    let mut stream = stream.header("accept", "text/event-stream").send().await;
-    session.ask(&tool(3, "test_trigger_resource_update")).await;
-    let told = stream.message().await.unwrap();
-    assert_eq!(told["method"], "notifications/resources/updated");
+    for Pair { a, b, .. } in &pairs("subscribed").await {
+        let session = a.open(LAST).await;
+        assert_eq!(at(b, &session.id, &ping(1)).send().await.status, 200);
+        let subscribe = json!({ "uri": "test://watched-resource" });
+        session.ask(&request(2, "resources/subscribe", subscribe)).await;
+        let stream = b.get("/mcp").header(SESSION, &session.id);
+        let mut stream = stream.header("accept", "text/event-stream").send().await;
+        session.ask(&tool(3, "test_trigger_resource_update")).await;
+        let told = stream.message().await.unwrap();
+        assert_eq!(told["method"], "notifications/resources/updated");
+    }
 }
 
 /// The reply to a question is a POST, possibly on another node.
 #[tokio::test]
 async fn an_answer_given_to_one_server_reaches_the_call_on_the_other() {
-    let (a, b) = pair().await;
-    let session = a.open(LAST).await;
-    let mut asking = session.post(&tool(1, "test_list_roots")).send().await;
-    let question = asking.message().await.unwrap();
-    let answer = response(&question["id"], json!({ "roots": [{ "uri": "file:///r" }] }));
-    assert_eq!(at(&b, &session.id, &answer).send().await.status, 202);
-    let answer = asking.message().await.unwrap();
-    assert!(text(&answer["result"]).contains("file:///r"), "{answer}");
+    for Pair { a, b, .. } in &pairs("answers").await {
+        let session = a.open(LAST).await;
+        let mut asking = session.post(&tool(1, "test_list_roots")).send().await;
+        let question = asking.message().await.unwrap();
+        let answer = response(&question["id"], json!({ "roots": [{ "uri": "file:///r" }] }));
+        assert_eq!(at(b, &session.id, &answer).send().await.status, 202);
+        let answer = asking.message().await.unwrap();
+        assert!(text(&answer["result"]).contains("file:///r"), "{answer}");
+    }
 }
 
 /// Session 404 after expiry.
@@ -251,10 +254,11 @@ async fn a_resumed_stream_says_nothing_of_another() {
 /// Replay without cross-stream leakage, on several nodes.
 #[tokio::test]
 async fn a_resumed_stream_says_nothing_of_one_on_another_server() {
-    let (a, b) = pair().await;
-    let said = resumed_beside(&a, &b).await;
-    assert!(!json!(said).to_string().contains("two"), "{said:#?}");
-    assert_eq!(said.last().unwrap()["id"], 1);
+    for Pair { a, b, .. } in &pairs("resumed").await {
+        let said = resumed_beside(a, b).await;
+        assert!(!json!(said).to_string().contains("two"), "{said:#?}");
+        assert_eq!(said.last().unwrap()["id"], 1);
+    }
 }
 
 /// Last-Event-ID replay of what changed.

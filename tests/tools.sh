@@ -5,6 +5,7 @@
 #   need_node                  node 22 or newer is first on PATH
 #   need_npm DIR PKG@VER...    the packages are in $TOOLS/DIR/node_modules
 #   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
+#   need_redis                 redis-server is first on PATH
 #   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -93,6 +94,27 @@ need_venv() {
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "$@" ||
         fail "pip could not install $*"
     end_install "$dir" "$python" "$@"
+}
+
+# Debian's packages, unpacked: nothing is installed on the machine, and nobody has to be root.
+need_redis() {
+    has redis-server && return
+    local dir=$TOOLS/redis packages=(redis-server redis-tools libjemalloc2 liblzf1 libatomic1) lib
+    if ! is_installed "$dir" "${packages[*]}"; then
+        has apt-get && has dpkg || fail "\`redis-server\` is missing: $(install_line redis redis)"
+        begin_install "$dir" redis-server
+        (cd "$dir" && apt-get -qq download "${packages[@]}" 2>/dev/null) ||
+            fail "redis-server could not be fetched: $(install_line redis redis-server)"
+        local package
+        for package in "$dir"/*.deb; do dpkg -x "$package" "$dir/root"; done
+        mkdir "$dir/bin"
+        lib=$dir/root/usr/lib/$(uname -m)-linux-gnu
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
+            "$lib" "$dir/root/usr/bin/redis-server" >"$dir/bin/redis-server"
+        chmod +x "$dir/bin/redis-server"
+        end_install "$dir" "${packages[*]}"
+    fi
+    export PATH="$dir/bin:$PATH"
 }
 
 # A directory carries a stamp naming what is in it, written last: a half-made one is made again.

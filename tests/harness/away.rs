@@ -3,13 +3,18 @@
 use crate::{
     call, everything,
     http::{Answer, Call, HttpServer, Session},
-    initialize, modern, request,
+    initialize, modern,
+    redis::RedisServer,
+    request,
     socket::Socket,
     text,
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
-use zcp::{KeyRing, Principal, store::Memory};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use zcp::{
+    KeyRing, Principal,
+    store::{Memory, Store, redis::Redis, sqlite::Sqlite},
+};
 
 /// The header that names a session.
 pub const SESSION: &str = "mcp-session-id";
@@ -76,9 +81,49 @@ pub fn steps(said: &[Value]) -> Vec<f64> {
 
 /// Two servers that share a store and keys.
 pub async fn pair() -> (HttpServer, HttpServer) {
-    let (store, keys) = (Arc::new(Memory::default()), KeyRing::generate());
-    let server = || everything().shared_store(store.clone()).keys(keys.clone());
-    (HttpServer::new(server()).await, HttpServer::new(server()).await)
+    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    sharing(store.clone(), store).await
+}
+
+async fn sharing(one: Arc<dyn Store>, two: Arc<dyn Store>) -> (HttpServer, HttpServer) {
+    let keys = KeyRing::kept_in(&*one).await.expect("the store is there");
+    let server = |store| everything().shared_store(store).keys(keys.clone());
+    (HttpServer::new(server(one)).await, HttpServer::new(server(two)).await)
+}
+
+/// Two servers that share a store, as two processes would.
+#[derive(Debug)]
+pub struct Pair {
+    /// The one.
+    pub a: HttpServer,
+    /// The other.
+    pub b: HttpServer,
+    _redis: Option<RedisServer>,
+    _folder: Option<Folder>,
+}
+
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A pair for every kind of store.
+pub async fn pairs(name: &str) -> [Pair; 3] {
+    let (a, b) = pair().await;
+    let memory = Pair { a, b, _redis: None, _folder: None };
+    let folder = std::env::temp_dir().join(format!("zcp-pair-{name}-{}", std::process::id()));
+    let open = || Arc::new(Sqlite::open(folder.join("store.sqlite")).expect("it opens"));
+    let (a, b) = sharing(open(), open()).await;
+    let sqlite = Pair { a, b, _redis: None, _folder: Some(Folder(folder.clone())) };
+    let server = RedisServer::new().await;
+    let open = || Arc::new(Redis::new(&server.url()).expect("a URL"));
+    let (a, b) = sharing(open(), open()).await;
+    let redis = Pair { a, b, _redis: Some(server), _folder: None };
+    [memory, sqlite, redis]
 }
 
 /// Cuts two calls of one session, and resumes the first.

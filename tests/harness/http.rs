@@ -285,3 +285,9 @@ impl Answer {
         self.body.bytes_stream().filter_map(async |chunk| chunk.ok())
     }
 }
+
+/// An address of this machine that is free now.
+pub fn free_address() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound")
+}

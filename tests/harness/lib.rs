@@ -12,6 +12,7 @@ pub mod http;
 pub mod issuer;
 pub mod memory;
 pub mod pipe;
+pub mod redis;
 pub mod rich;
 pub mod socket;
 pub mod sse2024;

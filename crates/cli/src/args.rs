@@ -220,6 +220,15 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
+    /// Keep sessions and what belongs to them in a file in this folder: a restart loses none.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Keep them in a Redis or Valkey that other servers use too, such as redis://127.0.0.1/:
+    /// any of them serves any session.
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
     /// Also answer requests for this host. Repeat for more.
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,

@@ -180,7 +180,11 @@ fn note(what: &str, data: &str) -> io::Result<()> {
 pub(crate) fn progress(progress: &Progress) {
     let share = progress.total.filter(|total| *total > 0.0).map(|total| progress.progress / total);
     let far = match share {
-        Some(share) => format!("{:3.0} %", (share * 100.0).clamp(0.0, 100.0)),
+        Some(share) => {
+            let share = share.clamp(0.0, 1.0);
+            let done = "█".repeat((share * 20.0) as usize);
+            format!("{done:░<20} {:3.0} %", share * 100.0)
+        }
         None => format!("{}", progress.progress),
     };
     let message = harmless(progress.message.as_deref().unwrap_or_default()).replace('\n', " ");

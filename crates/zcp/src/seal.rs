@@ -3,14 +3,19 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
 use sha2::{Digest, Sha256};
 
+use crate::store::{If, Store, StoreError, StoreResult};
+
 const ID: usize = 4;
 const NONCE: usize = 24;
+/// Where a store has the key of all who use it.
+const KEYS: &str = "keys";
 
 /// The keys that seal and open tokens. The current key seals; every key opens, so that tokens
 /// outlive a rotation. Replicas that share the keys open each other's tokens.
@@ -27,6 +32,20 @@ impl KeyRing {
     #[must_use]
     pub fn generate() -> Self {
         Self::new(random())
+    }
+
+    /// The ring of all who use a store: whoever comes first makes it. Whoever can read the store
+    /// can open what it seals.
+    pub async fn kept_in(store: &dyn Store) -> StoreResult<Self> {
+        loop {
+            if let Some(entry) = store.get(KEYS).await? {
+                let key = <[u8; 32]>::try_from(&entry.value[..]);
+                let odd = |_| StoreError::Unavailable("what it has for a key is none".into());
+                return key.map(Self::new).map_err(odd);
+            }
+            let new = Bytes::copy_from_slice(&random::<32>());
+            store.put(KEYS, new, If::Absent, None).await?;
+        }
     }
 
     /// A ring with one key, which must be random.

@@ -1,22 +1,19 @@
 //! A store in this process, gone when the process ends.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
     hash::BuildHasher,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use futures_util::{
-    future::BoxFuture,
-    stream::{self, BoxStream},
-};
-use tokio::{sync::watch, time::Instant};
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use tokio::time::Instant;
 
-use super::{Entry, If, Store, StoreError, StoreResult, expiring::Expiring};
+use super::{Entry, If, Store, StoreError, StoreResult, expiring::Expiring, wakes::Wakes};
 
 /// How many locks the keys are spread over.
 const SHARDS: usize = 16;
@@ -29,18 +26,18 @@ const SWEEP: usize = 4;
 /// as other keys are written; there is no task in the background.
 pub struct Memory {
     hasher: RandomState,
-    shards: Box<[Arc<Shard>]>,
+    shards: Box<[Shard]>,
 }
 
 impl Memory {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Arc::default()).collect();
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         Self { hasher: RandomState::default(), shards }
     }
 
-    fn shard(&self, key: &str) -> &Arc<Shard> {
+    fn shard(&self, key: &str) -> &Shard {
         let shard = self.hasher.hash_one(key) % (SHARDS as u64);
         &self.shards[shard as usize]
     }
@@ -87,7 +84,12 @@ impl Store for Memory {
         keep: usize,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move { Ok(self.shard(log).lock().append(log, value, keep, ttl)) })
+        Box::pin(async move {
+            let shard = self.shard(log);
+            let position = shard.lock().append(log, value, keep, ttl);
+            shard.wakes.wake(log);
+            Ok(position)
+        })
     }
 
     fn after<'a>(
@@ -99,21 +101,20 @@ impl Store for Memory {
     }
 
     fn watch(&self, log: &str) -> BoxStream<'static, ()> {
-        let watcher = Watcher::new(self.shard(log), log);
-        Box::pin(stream::unfold(watcher, |mut watcher| async move {
-            watcher.grew.changed().await.ok()?;
-            Some(((), watcher))
-        }))
+        self.shard(log).wakes.watch(log)
     }
 }
 
 /// The keys behind one lock: a std mutex, never held across an await.
 #[derive(Default)]
-struct Shard(Mutex<Held>);
+struct Shard {
+    held: Mutex<Held>,
+    wakes: Wakes,
+}
 
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,7 +122,6 @@ impl Shard {
 struct Held {
     values: Expiring<Entry>,
     logs: Expiring<Log>,
-    watched: HashMap<String, Watched, RandomState>,
     /// The version last given. One counter for all keys, so that a key that was removed and
     /// written again does not pass for the value it was before.
     version: u64,
@@ -169,11 +169,7 @@ impl Held {
         let begin = self.forgotten;
         let held =
             self.logs.renew(log, end(now, ttl), || Log { last: begin, items: VecDeque::new() });
-        let position = held.push(value, keep);
-        if let Some(watched) = self.watched.get(log) {
-            watched.grew.send_replace(());
-        }
-        position
+        held.push(value, keep)
     }
 
     fn after(&mut self, log: &str, position: u64) -> StoreResult<Vec<(u64, Bytes)>> {
@@ -231,49 +227,6 @@ impl Log {
     }
 }
 
-/// A log somebody waits for. It need not exist yet, and may come and go meanwhile.
-struct Watched {
-    grew: watch::Sender<()>,
-    watchers: usize,
-}
-
-/// One who waits. The last to leave takes the [`Watched`] along.
-struct Watcher {
-    log: String,
-    grew: watch::Receiver<()>,
-    // Weak: a store that is gone ends the stream.
-    shard: Weak<Shard>,
-}
-
-impl Watcher {
-    fn new(shard: &Arc<Shard>, log: &str) -> Self {
-        let mut held = shard.lock();
-        let watched = held
-            .watched
-            .entry(log.to_owned())
-            .or_insert_with(|| Watched { grew: watch::Sender::new(()), watchers: 0 });
-        watched.watchers += 1;
-        let grew = watched.grew.subscribe();
-        Self { log: log.to_owned(), grew, shard: Arc::downgrade(shard) }
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let Some(shard) = self.shard.upgrade() else {
-            return;
-        };
-        let mut held = shard.lock();
-        let Some(watched) = held.watched.get_mut(&self.log) else {
-            return;
-        };
-        watched.watchers -= 1;
-        if watched.watchers == 0 {
-            held.watched.remove(&self.log);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::slice;
@@ -292,7 +245,7 @@ mod tests {
     fn is_empty(store: &Memory) -> bool {
         store.shards.iter().all(|shard| {
             let held = shard.lock();
-            held.values.is_empty() && held.logs.is_empty() && held.watched.is_empty()
+            held.values.is_empty() && held.logs.is_empty() && shard.wakes.is_empty()
         })
     }
 

@@ -2,6 +2,11 @@
 
 mod expiring;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+mod wakes;
 
 use std::{fmt, time::Duration};
 

@@ -8,19 +8,29 @@ use crate::{protocol::mcp::versions, runtime::call::ListKind};
 use ::http::StatusCode;
 use axum::{body::Body, extract::State, response::Response};
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use zcp_wire::json;
+
+/// How long the store may take to show that it is there.
+const STORE: Duration = Duration::from_secs(2);
 
 /// The process is alive.
 pub(super) async fn health() -> Response {
     with_type(StatusCode::OK, "text/plain", Body::from("ok\n"))
 }
 
-/// The server takes requests; not when it is about to go.
+/// The server takes requests; not when it is about to go, or cannot reach its store.
 pub(super) async fn ready(State(http): State<Arc<Shared>>) -> Response {
-    match http.closing.is_cancelled() {
-        false => with_type(StatusCode::OK, "text/plain", Body::from("ready\n")),
-        true => with_type(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Body::from("closing\n")),
+    let unready = |why: String| {
+        with_type(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Body::from(why + "\n"))
+    };
+    if http.closing.is_cancelled() {
+        return unready("closing".to_owned());
+    }
+    match tokio::time::timeout(STORE, http.runtime.store.get("ready")).await {
+        Ok(Ok(_)) => with_type(StatusCode::OK, "text/plain", Body::from("ready\n")),
+        Ok(Err(error)) => unready(error.to_string()),
+        Err(_) => unready("the store does not answer".to_owned()),
     }
 }
 

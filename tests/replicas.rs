@@ -1,0 +1,232 @@
+//! Servers that are killed and started again: their clients do not notice.
+
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use zcp_client::{Client, Http, wire::Revision};
+use zcp_tests::{examples::zcp, http::free_address, redis::RedisServer};
+
+/// A server in a process of its own, at a port that stays.
+struct Replica {
+    address: String,
+    args: Vec<String>,
+    process: Child,
+}
+
+impl Replica {
+    async fn new(args: &[&str]) -> Self {
+        let address = free_address().to_string();
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let process = start(&address, &args);
+        let replica = Self { address, args, process };
+        replica.is_ready().await;
+        replica
+    }
+
+    fn http(&self) -> Http {
+        Http::new(format!("http://{}/mcp", self.address)).expect("a URL")
+    }
+
+    async fn ready(&self) -> (u16, String) {
+        match reqwest::get(format!("http://{}/readyz", self.address)).await {
+            Ok(answer) => (answer.status().as_u16(), answer.text().await.unwrap_or_default()),
+            Err(_) => (0, String::new()),
+        }
+    }
+
+    async fn is_ready(&self) {
+        for _ in 0..200 {
+            if self.ready().await.0 == 200 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{} is not ready: {:?}", self.address, self.ready().await);
+    }
+
+    /// Kills it, and starts it again.
+    async fn again(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ended");
+        self.process = start(&self.address, &self.args);
+        self.is_ready().await;
+    }
+}
+
+fn start(address: &str, args: &[String]) -> Child {
+    Command::new(zcp())
+        .args(["serve", "--json", "--http", address])
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts")
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A session, spoken to by hand: a client of ours would open another.
+async fn open(replica: &Replica) -> String {
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "replicas", "version": "1" } } });
+    let answer = post(replica, None, &hello).await;
+    let session = answer.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
+    let done = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(post(replica, Some(&session), &done).await.status(), 202);
+    session
+}
+
+async fn post(
+    replica: &Replica,
+    session: Option<&str>,
+    message: &serde_json::Value,
+) -> reqwest::Response {
+    let request = reqwest::Client::new()
+        .post(replica.http().address().clone())
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2025-11-25")
+        .body(message.to_string());
+    let request = match session {
+        Some(session) => request.header("mcp-session-id", session),
+        None => request,
+    };
+    request.send().await.expect("it answers")
+}
+
+async fn pings(replica: &Replica, session: &str) -> u16 {
+    let ping = json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" });
+    post(replica, Some(session), &ping).await.status().as_u16()
+}
+
+#[tokio::test]
+async fn a_session_outlives_a_server_that_is_killed() {
+    let folder = Folder::new("killed");
+    let data = folder.0.to_string_lossy().into_owned();
+    let mut replica = Replica::new(&["--data", &data]).await;
+    let session = open(&replica).await;
+    for _ in 0..3 {
+        assert_eq!(pings(&replica, &session).await, 200);
+        replica.again().await;
+    }
+    assert_eq!(pings(&replica, &session).await, 200);
+    assert_eq!(pings(&replica, "another").await, 404);
+}
+
+#[tokio::test]
+async fn any_of_three_serves_any_session_while_they_are_killed() {
+    let redis = RedisServer::new().await;
+    let args = ["--store", &redis.url()];
+    let mut replicas =
+        [Replica::new(&args).await, Replica::new(&args).await, Replica::new(&args).await];
+    let mut sessions = vec![];
+    for replica in &replicas {
+        sessions.push(open(replica).await);
+    }
+    for round in 0..6 {
+        replicas[round % 3].again().await;
+        for session in &sessions {
+            for replica in &replicas {
+                assert_eq!(pings(replica, session).await, 200, "in round {round}");
+            }
+        }
+    }
+    // What ends on one ends on all.
+    let ended = sessions.pop().expect("three");
+    let delete = reqwest::Client::new()
+        .delete(replicas[0].http().address().clone())
+        .header("mcp-session-id", &ended)
+        .send();
+    assert_eq!(delete.await.expect("it answers").status(), 204);
+    for replica in &replicas {
+        assert_eq!(pings(replica, &ended).await, 404);
+        assert_eq!(pings(replica, &sessions[0]).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_question_asked_by_one_is_answered_through_another_after_a_kill() {
+    // The new era carries its state along: sealed here, opened there.
+    let redis = RedisServer::new().await;
+    let args = ["--store", &redis.url()];
+    let (mut one, two) = (Replica::new(&args).await, Replica::new(&args).await);
+    let call = |state: Option<&str>| {
+        let about = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } } });
+        let mut params = json!({ "name": "introduce", "arguments": {}, "_meta": about });
+        if let Some(state) = state {
+            params["requestState"] = state.into();
+            params["inputResponses"] = json!({ "name": { "action": "accept",
+                "content": { "name": "Ann" } }, "you": { "action": "accept",
+                "content": { "name": "Ann" } } });
+        }
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })
+    };
+    let ask = async |replica: &Replica, message: serde_json::Value| {
+        let request = reqwest::Client::new()
+            .post(replica.http().address().clone())
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", "introduce")
+            .body(message.to_string());
+        let text = request.send().await.expect("it answers").text().await.expect("text");
+        let line = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        serde_json::from_str::<serde_json::Value>(line).expect("JSON")
+    };
+    let asked = ask(&one, call(None)).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let state = asked["result"]["requestState"].as_str().expect("a state").to_owned();
+    one.again().await;
+    let answered = ask(&two, call(Some(&state))).await;
+    assert!(answered["error"].is_null(), "{answered}");
+    // The other has never seen it, and took it; a stranger's is refused.
+    let refused = ask(&two, call(Some("not-a-state"))).await;
+    assert!(refused["error"]["code"].is_number(), "{refused}");
+}
+
+#[tokio::test]
+async fn readiness_tells_of_the_store_and_recovers() {
+    let mut redis = RedisServer::new().await;
+    let replica = Replica::new(&["--store", &redis.url()]).await;
+    let session = open(&replica).await;
+    redis.kill();
+    let (status, why) = replica.ready().await;
+    assert_eq!(status, 503);
+    assert!(why.contains("redis"), "{why}");
+    // What needs no store goes on; what does says so, and is not taken for a lost session.
+    let client = Client::builder("replicas", "1").revision(Revision::V2026_07_28);
+    let client = client.connect(replica.http()).await.expect("it is reached");
+    let counted: BTreeMap<String, usize> =
+        client.call("count", json!({ "text": "one two" })).await.expect("it counts");
+    assert_eq!(counted["words"], 2);
+    assert!(pings(&replica, &session).await >= 500, "the session is not lost");
+    redis.start().await;
+    replica.is_ready().await;
+    assert_eq!(pings(&replica, &session).await, 200);
+}
