@@ -2,8 +2,12 @@
 
 use http::HeaderName;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tower::util::MapRequestLayer;
+use zcp::{
+    RateLimit,
+    store::{Store, redis::Redis},
+};
 use zcp_tests::{
     away::{
         Pair, SESSION, at, first_id, modern_slow, pair, pairs, resumable, resume, resumed_beside,
@@ -13,6 +17,7 @@ use zcp_tests::{
     http::HttpServer,
     initialize, modern, notification,
     pipe::PipeClient,
+    redis::RedisServer,
     request, response,
     socket::Socket,
     sse2024::OldClient,
@@ -492,4 +497,50 @@ async fn the_pages_of_an_operator_say_how_the_server_is() {
     assert_eq!(session.delete().send().await.status, 204);
     let numbers = server.get("/metrics").send().await.text().await;
     assert!(numbers.contains("zcp_sessions 0"), "{numbers}");
+}
+
+/// A limit is a caller's on all servers together, and says when to come back.
+#[tokio::test]
+async fn a_rate_limit_is_shared_by_all_who_share_a_store() {
+    let redis = RedisServer::new().await;
+    let server = async || {
+        let store: Arc<dyn Store> = Arc::new(Redis::new(&redis.url()).unwrap());
+        let limit = RateLimit::per_second(0.5).burst(4.0).each_tool().shared(store);
+        HttpServer::new(everything().layer(limit)).await
+    };
+    let (a, b) = (server().await, server().await);
+    let call = |name: &str| modern(1, "tools/call", call(name, json!({})));
+    let mut answers = vec![];
+    for server in [&a, &b, &a, &b] {
+        answers.push(server.post(&call("test_simple_text")).send().await.status.as_u16());
+    }
+    assert_eq!(answers, [200; 4]);
+    for server in [&a, &b] {
+        let refused = server.post(&call("test_simple_text")).send().await;
+        assert_eq!(refused.status, 429);
+        assert_eq!(refused.headers["retry-after"], "2");
+        let refused = refused.response().await;
+        assert_eq!(refused["error"]["data"]["retryAfterSeconds"], 2);
+    }
+    // Another tool is counted by itself.
+    assert_eq!(a.post(&call("test_image_content")).send().await.status, 200);
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    assert_eq!(b.post(&call("test_simple_text")).send().await.status, 200);
+    assert_eq!(a.post(&call("test_simple_text")).send().await.status, 429);
+}
+
+/// Without its store a limit holds each server by itself.
+#[tokio::test]
+async fn a_rate_limit_goes_on_without_its_store() {
+    let mut redis = RedisServer::new().await;
+    let store: Arc<dyn Store> = Arc::new(Redis::new(&redis.url()).unwrap());
+    let limit = RateLimit::per_second(0.001).burst(2.0).shared(store);
+    let server = HttpServer::new(everything().layer(limit)).await;
+    redis.kill();
+    let call = modern(1, "tools/call", call("test_simple_text", json!({})));
+    let mut answers = vec![];
+    for _ in 0..3 {
+        answers.push(server.post(&call).send().await.status.as_u16());
+    }
+    assert_eq!(answers, [200, 200, 429]);
 }

@@ -162,7 +162,8 @@ impl Server {
             BoxCloneSyncService::new(tower::service_fn(move |call| {
                 let layered = layered.clone();
                 async move {
-                    let refused = |why| Outcome::Fault(Fault::Busy(format!("{why}")));
+                    let refused =
+                        |why| Outcome::Fault(Fault::Busy { why: format!("{why}"), wait: None });
                     Ok::<_, Infallible>(layered.oneshot(call).await.unwrap_or_else(refused))
                 }
             }))

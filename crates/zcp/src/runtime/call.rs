@@ -3,7 +3,7 @@
 use super::{catalog::Catalog, ctx::Ctx, output::Output};
 use bytestring::ByteString;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use zcp_wire::mcp::{
     Cache,
     completion::{Completion, Reference},
@@ -143,8 +143,9 @@ pub enum Fault {
     VisitFirst(Elicit, Offered),
     /// The caller may not.
     Denied(String),
-    /// The caller must wait.
-    Busy(String),
+    /// The caller must wait: why, and for how long if that is known.
+    #[expect(missing_docs, reason = "each field is what its name says")]
+    Busy { why: String, wait: Option<Duration> },
     /// The server failed.
     Failed(String),
 }

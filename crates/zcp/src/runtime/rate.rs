@@ -1,18 +1,26 @@
 //! A limit on how often each caller may call.
 
-use super::call::{Call, Fault, Outcome};
-use crate::auth::Principal;
-use futures_util::future::{Either, Ready, ready};
+use super::call::{Call, Fault, Op, Outcome};
+use crate::{
+    auth::Principal,
+    store::{If, Store},
+};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
+use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::time::Instant;
 
 /// Callers remembered before those whose buckets are full again are forgotten.
 const CALLERS: usize = 10_000;
+/// How often a call tries to be counted among others that are counted at the same time.
+const TRIES: usize = 16;
 
 /// A layer that lets each caller make so many calls a second, and a burst more.
 ///
@@ -22,11 +30,31 @@ const CALLERS: usize = 10_000;
 /// let server = Server::new("demo").layer(RateLimit::per_second(20.0).burst(40.0));
 /// # server.build().unwrap();
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RateLimit {
     rate: f64,
     burst: f64,
-    buckets: Arc<Mutex<HashMap<Principal, Bucket>>>,
+    each_tool: bool,
+    buckets: Arc<Mutex<HashMap<Counted, Bucket>>>,
+    store: Option<Arc<dyn Store>>,
+}
+
+/// What is counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Counted {
+    caller: Principal,
+    /// Each tool by itself, if that is so.
+    tool: Option<String>,
+}
+
+impl Counted {
+    /// Where a store counts them.
+    fn key(&self) -> String {
+        let all = format!("{:?}", (self.caller.as_str(), &self.tool));
+        let digest = Sha256::digest(all);
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("rate/{name}")
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +67,8 @@ impl RateLimit {
     /// So many calls a second for each caller.
     pub fn per_second(rate: f64) -> Self {
         let rate = rate.max(f64::MIN_POSITIVE);
-        Self { rate, burst: rate.max(1.0), buckets: Arc::default() }
+        let burst = rate.max(1.0);
+        Self { rate, burst, each_tool: false, buckets: Arc::default(), store: None }
     }
 
     /// So many at once, after a quiet time.
@@ -48,8 +77,29 @@ impl RateLimit {
         Self { burst: burst.max(1.0), ..self }
     }
 
+    /// Counts each tool by itself.
+    #[must_use]
+    pub fn each_tool(self) -> Self {
+        Self { each_tool: true, ..self }
+    }
+
+    /// Counts together with all servers that use the same store. While it cannot be reached, each
+    /// counts by itself.
+    #[must_use]
+    pub fn shared(self, store: Arc<dyn Store>) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    fn counted(&self, call: &Call) -> Counted {
+        let tool = match &call.op {
+            Op::CallTool { name, .. } if self.each_tool => Some(name.to_string()),
+            _ => None,
+        };
+        Counted { caller: call.ctx.principal().clone(), tool }
+    }
+
     /// Takes a token, or says how long until there is one.
-    fn take(&self, caller: &Principal) -> Result<(), Duration> {
+    fn take(&self, counted: Counted) -> Result<(), Duration> {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let fill = |bucket: &Bucket| {
@@ -60,7 +110,7 @@ impl RateLimit {
             buckets.retain(|_, bucket| fill(bucket) < self.burst);
         }
         let full = Bucket { tokens: self.burst, filled: now };
-        let bucket = buckets.entry(caller.clone()).or_insert(full);
+        let bucket = buckets.entry(counted).or_insert(full);
         let tokens = fill(bucket);
         let enough = tokens >= 1.0;
         *bucket = Bucket { tokens: if enough { tokens - 1.0 } else { tokens }, filled: now };
@@ -69,6 +119,34 @@ impl RateLimit {
         }
         let wait = Duration::try_from_secs_f64((1.0 - tokens) / self.rate);
         Err(wait.unwrap_or(Duration::MAX))
+    }
+
+    /// The same, counted in the store: by the time at which the bucket will be full again.
+    async fn take_shared(&self, store: &dyn Store, counted: Counted) -> Result<(), Duration> {
+        let key = counted.key();
+        let step = 1.0 / self.rate;
+        for _ in 0..TRIES {
+            let Ok(held) = store.get(&key).await else { return self.take(counted) };
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = now.as_secs_f64();
+            let full = held.as_ref().and_then(|held| held.value[..].try_into().ok());
+            let full = full.map_or(now, f64::from_le_bytes).max(now) + step;
+            let early = full - now - self.burst * step;
+            // A rounding error is not worth a wait.
+            if early > step * 1e-6 {
+                return Err(Duration::try_from_secs_f64(early).unwrap_or(Duration::MAX));
+            }
+            let when = held.map_or(If::Absent, |held| If::Version(held.version));
+            let ttl = Duration::try_from_secs_f64(full - now + 1.0).ok();
+            let value = Bytes::copy_from_slice(&full.to_le_bytes());
+            match store.put(&key, value, when, ttl).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => (),
+                Err(_) => return self.take(counted),
+            }
+        }
+        // So many at once are too many.
+        Err(Duration::try_from_secs_f64(step).unwrap_or(Duration::MAX))
     }
 }
 
@@ -87,22 +165,56 @@ pub struct Limited<S> {
     limit: RateLimit,
 }
 
-impl<S: tower::Service<Call, Response = Outcome>> tower::Service<Call> for Limited<S> {
+type Answered<E> = Result<Outcome, E>;
+
+impl<S> tower::Service<Call> for Limited<S>
+where
+    S: tower::Service<Call, Response = Outcome> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+{
     type Response = Outcome;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<Outcome, S::Error>>>;
+    type Future = Either<
+        Either<S::Future, Ready<Answered<S::Error>>>,
+        BoxFuture<'static, Answered<S::Error>>,
+    >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        match self.limit.take(call.ctx.principal()) {
-            Ok(()) => Either::Left(self.inner.call(call)),
-            Err(wait) => {
-                let why = format!("too many calls: try again in {:.1} seconds", wait.as_secs_f64());
-                Either::Right(ready(Ok(Outcome::Fault(Fault::Busy(why)))))
+        let counted = self.limit.counted(&call);
+        let Some(store) = self.limit.store.clone() else {
+            return Either::Left(match self.limit.take(counted) {
+                Ok(()) => Either::Left(self.inner.call(call)),
+                Err(wait) => Either::Right(ready(Ok(busy(wait)))),
+            });
+        };
+        // The one that is ready makes the call; the clone takes its place.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let limit = self.limit.clone();
+        Either::Right(Box::pin(async move {
+            match limit.take_shared(&*store, counted).await {
+                Ok(()) => inner.call(call).await,
+                Err(wait) => Ok(busy(wait)),
             }
-        }
+        }))
+    }
+}
+
+fn busy(wait: Duration) -> Outcome {
+    let why = format!("too many calls: try again in {:.1} seconds", wait.as_secs_f64());
+    Outcome::Fault(Fault::Busy { why, wait: Some(wait) })
+}
+
+impl fmt::Debug for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit")
+            .field("rate", &self.rate)
+            .field("burst", &self.burst)
+            .finish_non_exhaustive()
     }
 }

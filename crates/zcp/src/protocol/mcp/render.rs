@@ -104,7 +104,11 @@ fn error(revision: Revision, fault: Fault) -> RpcError {
         Fault::Denied(scope) => {
             RpcError::new(DENIED, format!("not allowed without the scope `{scope}`"))
         }
-        Fault::Busy(why) => RpcError::new(BUSY, why),
+        Fault::Busy { why, wait: None } => RpcError::new(BUSY, why),
+        Fault::Busy { why, wait: Some(wait) } => {
+            let seconds = wait.as_secs_f64().ceil() as u64;
+            RpcError::new(BUSY, why).with_data(json!({ "retryAfterSeconds": seconds }))
+        }
         Fault::Failed(why) => RpcError::internal(why),
         Fault::VisitFirst(page, _) => RpcError::internal(page.message),
     }

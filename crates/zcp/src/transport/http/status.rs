@@ -45,7 +45,13 @@ pub(super) fn answered(answer: Answer) -> Response {
     if let Some(parts) = answer.in_parts(LONG) {
         return with_type(status, JSON, Body::new(Parts(parts.into_iter())));
     }
-    json(status, Frame::Response(answer).into_text())
+    let wait = answer.result.as_ref().err().and_then(|error| error.data.as_ref());
+    let wait = wait.and_then(|data| data.get("retryAfterSeconds")?.as_u64());
+    let mut response = json(status, Frame::Response(answer).into_text());
+    if let Some(wait) = wait.filter(|_| status == StatusCode::TOO_MANY_REQUESTS) {
+        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
+    }
+    response
 }
 
 /// Bytes of a result from which on it is not copied into its frame.
