@@ -138,6 +138,45 @@ async fn a_session_outlives_a_server_that_is_killed() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_named_and_nothing_is_half_written() {
+    let folder = Folder::new("full");
+    let data = folder.0.to_string_lossy().into_owned();
+    let address = free_address().to_string();
+    // No file may have more than a megabyte: as on a full disk, writing fails and reading does not.
+    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$@\"";
+    let process = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(zcp())
+        .args(["serve", "--json", "--http", &address, "--data", &data])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let replica = Replica { address, args: vec![], process };
+    replica.is_ready().await;
+    let session = open(&replica).await;
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "x".repeat(2000), "version": "1" } } });
+    let mut refused = None;
+    for _ in 0..500 {
+        let answer = post(&replica, None, &hello).await;
+        if answer.status().is_server_error() {
+            refused = Some(answer.text().await.expect("text"));
+            break;
+        }
+    }
+    let refused = refused.expect("the disk is full");
+    assert!(refused.contains("the store is unavailable"), "{refused}");
+    assert!(!refused.contains(&data), "{refused}");
+    // It lives on, and knows what it knew; so does whoever opens the file next.
+    assert_eq!(pings(&replica, &session).await, 200);
+    drop(replica);
+    let replica = Replica::new(&["--data", &data]).await;
+    assert_eq!(pings(&replica, &session).await, 200);
+}
+
+#[tokio::test]
 async fn any_of_three_serves_any_session_while_they_are_killed() {
     let redis = RedisServer::new().await;
     let args = ["--store", &redis.url()];

@@ -267,8 +267,10 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
+/// Why is for those who operate the server: it may name a file, or an address.
 fn unavailable(error: &crate::store::StoreError) -> Response {
-    refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
+    tracing::warn!("{error}");
+    refusal(StatusCode::SERVICE_UNAVAILABLE, "the store is unavailable: try again later")
 }
 
 fn check_types(headers: &HeaderMap) -> Result<(), Response> {
