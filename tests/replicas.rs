@@ -250,6 +250,27 @@ async fn a_question_asked_by_one_is_answered_through_another_after_a_kill() {
 }
 
 #[tokio::test]
+async fn a_store_is_checked_by_the_command() {
+    let (mut redis, folder) = (RedisServer::new().await, Folder::new("checked"));
+    let data = folder.0.to_string_lossy().into_owned();
+    let check = |args: &[&str]| {
+        let mut command = Command::new(zcp());
+        command.args(["store", "check", "--json"]).args(args).output().expect("it runs")
+    };
+    for args in [&["--data", &data][..], &["--store", &redis.url()], &[]] {
+        let output = check(args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(said["store"], "fine");
+    }
+    redis.kill();
+    let output = check(&["--store", &redis.url()]);
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("the store is unavailable: redis"), "{words}");
+}
+
+#[tokio::test]
 async fn readiness_tells_of_the_store_and_recovers() {
     let mut redis = RedisServer::new().await;
     let replica = Replica::new(&["--store", &redis.url()]).await;

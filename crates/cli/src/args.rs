@@ -48,6 +48,28 @@ pub(crate) enum Command {
     Login(Login),
     /// Forget the login to a server.
     Logout(Logout),
+    /// Look after what servers keep.
+    #[command(subcommand)]
+    Store(StoreCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Try everything a server does with a store, and say how long it takes.
+    Check(Kept),
+}
+
+/// Where things are kept: in memory unless something is said.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Kept {
+    /// Keep sessions and what belongs to them in a file in this folder: a restart loses none.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Keep them in a Redis or Valkey that other servers use too, such as redis://127.0.0.1/:
+    /// any of them serves any session.
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
 }
 
 /// Which server, and how to reach it.
@@ -220,14 +242,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
-    /// Keep sessions and what belongs to them in a file in this folder: a restart loses none.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
-    pub(crate) data: Option<PathBuf>,
-
-    /// Keep them in a Redis or Valkey that other servers use too, such as redis://127.0.0.1/:
-    /// any of them serves any session.
-    #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
 
     /// Also answer requests for this host. Repeat for more.
     #[arg(long, value_name = "HOST")]

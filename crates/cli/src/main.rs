@@ -10,7 +10,7 @@ mod print;
 mod questions;
 mod target;
 
-use args::{Args, Command};
+use args::{Args, Command, StoreCommand};
 use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
@@ -51,6 +51,7 @@ async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
         Command::Ping(ping) => cmd::ping::run(ping, json).await,
         Command::Login(login) => cmd::login::run(login, json).await,
         Command::Logout(logout) => cmd::login::out(logout, json).await,
+        Command::Store(StoreCommand::Check(kept)) => cmd::store::check(&kept, json).await,
     }
 }
 

@@ -8,3 +8,4 @@ pub(crate) mod ping;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod serve;
+pub(crate) mod store;

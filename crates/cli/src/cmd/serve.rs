@@ -1,13 +1,10 @@
 //! `zcp serve`: the demo, on the wires that were asked for.
 
 use crate::{args::Serve, demo, print};
-use std::{error::Error, io, net::SocketAddr, sync::Arc};
+use std::{error::Error, io, net::SocketAddr};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zcp::{
-    Http, KeyRing, Stdio,
-    store::{Store, redis::Redis, sqlite::Sqlite},
-};
+use zcp::{Http, KeyRing, Stdio};
 
 const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
 
@@ -15,7 +12,7 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
         serve.http = Some(USUAL.into());
     }
-    let server = match store(&serve)? {
+    let server = match super::store::open(&serve.kept)? {
         Some(store) => {
             let keys = KeyRing::kept_in(&*store).await?;
             demo::server().shared_store(store).keys(keys)
@@ -43,15 +40,6 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     print::stopping(json);
     stop.cancel();
     Ok(serving.await?)
-}
-
-/// Where what outlives a request is kept, if it is to outlive the process.
-fn store(serve: &Serve) -> Result<Option<Arc<dyn Store>>, Box<dyn Error>> {
-    Ok(match (&serve.data, &serve.store) {
-        (Some(folder), _) => Some(Arc::new(Sqlite::open(folder.join("zcp.sqlite"))?)),
-        (None, Some(url)) => Some(Arc::new(Redis::new(url)?)),
-        (None, None) => None,
-    })
 }
 
 async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), Box<dyn Error>> {

@@ -1,0 +1,61 @@
+//! `zcp store`: where servers keep what outlives a request.
+
+use crate::{args::Kept, print};
+use futures_util::StreamExt;
+use serde_json::json;
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use zcp::store::{If, Memory, Store, redis::Redis, sqlite::Sqlite};
+
+/// How long news of a write may take.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// The store that was asked for, if one was.
+pub(crate) fn open(kept: &Kept) -> Result<Option<Arc<dyn Store>>, Box<dyn Error>> {
+    Ok(match (&kept.data, &kept.store) {
+        (Some(folder), _) => Some(Arc::new(Sqlite::open(folder.join("zcp.sqlite"))?)),
+        (None, Some(url)) => Some(Arc::new(Redis::new(url)?)),
+        (None, None) => None,
+    })
+}
+
+/// Does everything a server does with a store, and says how long it took.
+pub(crate) async fn check(kept: &Kept, json: bool) -> Result<(), Box<dyn Error>> {
+    let store = open(kept)?.unwrap_or_else(|| Arc::new(Memory::new()));
+    let key = format!("check/{}", std::process::id());
+    let ttl = Some(Duration::from_secs(60));
+    let begun = Instant::now();
+    store.put(&key, "1".into(), If::Always, ttl).await?;
+    let written = begun.elapsed();
+    let begun = Instant::now();
+    let entry = store.get(&key).await?.ok_or("what was written is not there")?;
+    let read = begun.elapsed();
+    if store.put(&key, "2".into(), If::Absent, ttl).await? {
+        return Err("a write that had to fail did not".into());
+    }
+    if !store.put(&key, "3".into(), If::Version(entry.version), ttl).await? {
+        return Err("a write that had to succeed did not".into());
+    }
+    let mut grew = store.watch(&key);
+    let begun = Instant::now();
+    let position = store.append(&key, "4".into(), 10, ttl).await?;
+    tokio::time::timeout(NEWS, grew.next()).await.map_err(|_| "news of a write do not arrive")?;
+    let told = begun.elapsed();
+    let log = store.after(&key, 0).await?;
+    store.remove(&key).await?;
+    if log != [(position, "4".into())] {
+        return Err("what was added to a log is not there".into());
+    }
+    if json {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let times = json!({ "write": ms(written), "read": ms(read), "news": ms(told) });
+        print::json(&json!({ "store": "fine", "milliseconds": times }))?;
+    } else {
+        let times = format!("a write takes {written:.1?}, a read {read:.1?}, news {told:.1?}");
+        print::words(&format!("The store is fine: {times}."))?;
+    }
+    Ok(())
+}
