@@ -259,6 +259,19 @@ async fn what_was_written_is_there_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_file_is_its_users_own() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = File::new("own");
+    let store = file.open();
+    store.put("a", bytes("1"), If::Always, None).await.unwrap();
+    let folder = file.0.parent().unwrap();
+    assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+    for one in std::fs::read_dir(folder).unwrap().flatten() {
+        assert_eq!(one.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{one:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_file_is_named_and_left_alone() {
     let file = File::new("damaged");
     std::fs::create_dir_all(file.0.parent().unwrap()).unwrap();

@@ -126,12 +126,17 @@ async fn a_form_says_who_asks_and_is_reviewed_before_it_goes() {
         let mut person = Person::new(&folder, &["call", &url, "order"]);
         person.sees(&format!("{url} asks: What may we cook?")).await;
         person.sees("What you would like.").await;
+        person.types("").await;
+        person.sees("This is needed").await;
+        person.sees("What you would like.").await;
         person.types("soup").await;
         person.sees("How many.").await;
         person.types("3").await;
         person.sees(&format!("This goes to {url}: ")).await;
         person.sees(r#""dish":"soup""#).await;
         person.sees("Send it? ").await;
+        person.types("nope").await;
+        person.sees("Please answer y, n or c.").await;
         person.types(answer).await;
         person.sees(outcome).await;
         assert_eq!(person.ends().await, code, "{answer}");
@@ -181,7 +186,7 @@ async fn a_projects_command_is_started_when_its_user_has_agreed() {
     person.sees("`local` of .mcp.json starts this command:").await;
     person.sees("everything --stdio").await;
     person.types("").await;
-    assert_eq!(person.ends().await, 1, "no is the usual answer");
+    assert_eq!(person.ends().await, 2, "no is the usual answer");
     let mut person = Person::new(&folder, &["ping", "local"]);
     person.sees("Use it, now and from now on? [y/N]").await;
     person.types("y").await;
@@ -198,11 +203,11 @@ async fn a_projects_command_is_started_when_its_user_has_agreed() {
     person.sees("with X ${PATH}").await;
     person.sees("[y/N]").await;
     person.types("n").await;
-    assert_eq!(person.ends().await, 1);
+    assert_eq!(person.ends().await, 2);
     write(&["--stdio", "--and-more"]);
     let mut person = Person::new(&folder, &["ping", "local"]);
     person.sees("--and-more").await;
     person.sees("[y/N]").await;
     person.types("n").await;
-    assert_eq!(person.ends().await, 1, "it is another command");
+    assert_eq!(person.ends().await, 2, "it is another command");
 }

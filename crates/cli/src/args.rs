@@ -1,7 +1,25 @@
 //! What was typed.
 
 use clap::{Parser, Subcommand};
-use std::{net::SocketAddr, path::PathBuf};
+use std::{error::Error, fmt, net::SocketAddr, path::PathBuf};
+
+/// What was typed is wrong, and how.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+/// Says that what was typed is wrong.
+#[expect(clippy::needless_pass_by_value, reason = "it stands where errors are mapped")]
+pub(crate) fn usage(error: Box<dyn Error>) -> Box<dyn Error> {
+    Box::new(Usage(error.to_string()))
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -92,7 +110,7 @@ pub(crate) struct Target {
     pub(crate) revision: Option<String>,
 
     /// Seconds without a sign of life after which the server is given up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
 
     /// Use a server of a project's configuration file without asking.

@@ -116,12 +116,17 @@ pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
 fn server_in(file: &Path, name: &str) -> Result<Option<Configured>> {
     let Ok(text) = std::fs::read_to_string(file) else { return Ok(None) };
     let is_toml = file.extension().is_some_and(|ending| ending == "toml");
-    let all: Option<Value> = match is_toml {
-        true => toml::from_str(&text).ok(),
-        false => serde_json::from_str(&text).ok(),
+    let all: std::result::Result<Value, String> = match is_toml {
+        true => toml::from_str(&text).map_err(|error| error.to_string()),
+        false => serde_json::from_str(&text).map_err(|error| error.to_string()),
     };
-    // What is wrong with somebody else's file is not ours to say.
-    let Some(all) = all else { return Ok(None) };
+    let all = match all {
+        Ok(all) => all,
+        Err(error) => {
+            tracing::warn!("{} is passed over: {error}", file.display());
+            return Ok(None);
+        }
+    };
     let folder = env::current_dir().unwrap_or_default();
     let project = &all["projects"][folder.to_string_lossy().as_ref()];
     let places = [

@@ -10,7 +10,7 @@ mod print;
 mod questions;
 mod target;
 
-use args::{Args, Command, StoreCommand};
+use args::{Args, Command, StoreCommand, Usage};
 use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
@@ -62,6 +62,9 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
 
 /// What went wrong, for scripts. `args` has the list for people.
 fn exit_code(error: &(dyn Error + 'static)) -> ExitCode {
+    if error.is::<Usage>() {
+        return ExitCode::from(2);
+    }
     ExitCode::from(match error.downcast_ref::<zcp_client::Error>() {
         Some(zcp_client::Error::Tool(_)) => 3,
         Some(zcp_client::Error::Refused(_)) => 4,

@@ -23,7 +23,9 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Log lines go to standard error, as words or as JSON.
 pub(crate) fn start_log(filter: &str, json: bool) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let colour = io::IsTerminal::is_terminal(&io::stderr());
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
     if json {
         log.json().init();
     } else {

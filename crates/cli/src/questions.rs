@@ -53,9 +53,20 @@ fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitResult> {
     }
     let schema = question.requested_schema.as_ref();
     let fields = schema.and_then(|schema| schema["properties"].as_object());
+    let required = schema.and_then(|schema| schema["required"].as_array());
+    let required = required.map(Vec::as_slice).unwrap_or_default();
     let mut filled = Map::new();
     for (name, field) in fields.into_iter().flatten() {
-        let Some(text) = line(&prompt(name, field))? else { return said(Action::Cancel, None) };
+        let is_needed = required.iter().any(|one| one == name) && field.get("default").is_none();
+        let text = loop {
+            match line(&prompt(name, field, is_needed))? {
+                None => return said(Action::Cancel, None),
+                Some(text) if text.is_empty() && is_needed => {
+                    print::aside("  This is needed; Ctrl-D cancels.");
+                }
+                Some(text) => break text,
+            }
+        };
         if text.is_empty() {
             continue; // Its default, if it has one, is filled in.
         }
@@ -63,15 +74,18 @@ fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitResult> {
     }
     let filled = Value::Object(filled);
     print::aside(&format!("This goes to {server}: {filled}"));
-    let sure = line("Send it? [Y/n, or c to cancel] ")?;
-    match sure.map(|sure| sure.to_lowercase()).as_deref() {
-        None | Some("c" | "cancel") => said(Action::Cancel, None),
-        Some("n" | "no") => said(Action::Decline, None),
-        Some(_) => said(Action::Accept, Some(filled)),
+    loop {
+        let sure = line("Send it? [Y/n, or c to cancel] ")?;
+        match sure.map(|sure| sure.to_lowercase()).as_deref() {
+            None | Some("c" | "cancel") => return said(Action::Cancel, None),
+            Some("n" | "no") => return said(Action::Decline, None),
+            Some("" | "y" | "yes") => return said(Action::Accept, Some(filled)),
+            Some(_) => print::aside("Please answer y, n or c."),
+        }
     }
 }
 
-fn prompt(name: &str, field: &Value) -> String {
+fn prompt(name: &str, field: &Value, is_needed: bool) -> String {
     let label = field["title"].as_str().unwrap_or(name);
     let about = field["description"].as_str().map(|text| format!(" ({text})")).unwrap_or_default();
     let choices = field["enum"].as_array().map(|all| {
@@ -79,7 +93,8 @@ fn prompt(name: &str, field: &Value) -> String {
         format!(" [{}]", all.join("/"))
     });
     let default = field.get("default").map(|value| format!(" [{value}]")).unwrap_or_default();
-    format!("  {label}{about}{}{default}: ", choices.unwrap_or_default())
+    let optional = if is_needed { "" } else { ", optional" };
+    format!("  {label}{about}{}{default}{optional}: ", choices.unwrap_or_default())
 }
 
 /// What was typed, as the form wants it.

@@ -1,7 +1,7 @@
 //! Which server is meant, and a client that has reached it.
 
 use crate::{
-    args::Target,
+    args::{Target, usage},
     config::{self, Configured},
     consent, home, print, questions,
 };
@@ -23,14 +23,14 @@ pub(crate) enum Way {
 
 /// Reaches the server that is meant.
 pub(crate) async fn reach(target: &Target, json: bool) -> Result<Client> {
-    let way = match (way(target)?, home::vault()) {
+    let way = match (way(target).map_err(usage)?, home::vault()) {
         (Way::Http(http, url), Some(vault)) if !http.has_header(&AUTHORIZATION) => {
             let hint = format!("log in with `zcp login {}`", target.server);
             Way::Http(http.oauth(OAuth::logged_in(vault, hint)), url)
         }
         (way, _) => way,
     };
-    Ok(connect(client(target, json)?, way).await?)
+    Ok(connect(client(target, json).map_err(usage)?, way).await?)
 }
 
 pub(crate) async fn connect(client: Builder, way: Way) -> Reached<Client> {

@@ -1,6 +1,9 @@
 //! `zcp call`: one call of a tool.
 
-use crate::{args::Call, print, target};
+use crate::{
+    args::{Call, usage},
+    print, target,
+};
 use serde_json::{Map, Value};
 use std::{
     error::Error,
@@ -10,7 +13,7 @@ use zcp_client::wire::mcp::tools::Tool;
 
 pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     let mut args = match &call.whole {
-        Some(text) => whole(text)?,
+        Some(text) => whole(text).map_err(usage)?,
         None => Map::new(),
     };
     let client = target::reach(&call.target, json).await?;
@@ -18,7 +21,7 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     let tools = client.list_tools().await.unwrap_or_default();
     let tool = tools.iter().find(|tool| tool.name == call.tool);
     for text in &call.args {
-        let (name, value) = pair(text, tool)?;
+        let (name, value) = pair(text, tool).map_err(usage)?;
         args.insert(name, value);
     }
     let mut made = client.tool(&call.tool).args(Value::Object(args));

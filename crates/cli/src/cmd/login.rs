@@ -1,7 +1,7 @@
 //! `zcp login` and `zcp logout`: a user's token for a server.
 
 use crate::{
-    args::{Login, Logout, Target},
+    args::{Login, Logout, Target, usage},
     home, print,
     target::{self, Way},
 };
@@ -57,9 +57,12 @@ fn vault() -> Result<Vault, Box<dyn Error>> {
 }
 
 fn remote(target: &Target) -> Result<(Http, String), Box<dyn Error>> {
-    match target::way(target)? {
+    match target::way(target).map_err(usage)? {
         Way::Http(http, url) => Ok((http, url)),
-        _ => Err(format!("`{}` is no URL: only those are logged in to", target.server).into()),
+        _ => {
+            let why = "only servers at http and https addresses are logged in to";
+            Err(usage(format!("`{}`: {why}", target.server).into()))
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! `zcp prompt`: one prompt, filled.
 
-use crate::{args::Prompt, print, target};
+use crate::{
+    args::{Prompt, usage},
+    print, target,
+};
 use std::{collections::BTreeMap, error::Error};
 
 pub(crate) async fn run(prompt: Prompt, json: bool) -> Result<(), Box<dyn Error>> {
@@ -9,7 +12,12 @@ pub(crate) async fn run(prompt: Prompt, json: bool) -> Result<(), Box<dyn Error>
             text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
         Ok::<_, String>((name.to_owned(), value.to_owned()))
     };
-    let filled: BTreeMap<_, _> = prompt.args.iter().map(pair).collect::<Result<_, _>>()?;
+    let filled: BTreeMap<_, _> = prompt
+        .args
+        .iter()
+        .map(pair)
+        .collect::<Result<_, _>>()
+        .map_err(|error| usage(error.into()))?;
     let client = target::reach(&prompt.target, json).await?;
     let result = client.prompt(&prompt.name, filled).await?;
     client.close().await;

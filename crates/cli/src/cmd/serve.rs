@@ -1,7 +1,7 @@
 //! `zcp serve`: the demo, on the wires that were asked for.
 
 use crate::{args::Serve, demo, print};
-use std::{error::Error, io, net::SocketAddr};
+use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use zcp::{Http, KeyRing, Stdio};
@@ -23,6 +23,10 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
         Some(address) => Some(bind(address, &serve).await?),
         None => None,
     };
+    if let Some(path) = serve.unix.as_deref().filter(|path| UnixStream::connect(path).is_ok()) {
+        let hint = "stop what uses it, or choose another with --unix";
+        return Err(format!("{} is in use: {hint}", path.display()).into());
+    }
     let unix = serve.unix.as_ref().map(|path| guarded(Http::unix(path), &serve));
     let address = http.as_ref().map(|(_, address)| *address);
     // With a client on standard output, only the client is spoken to.

@@ -100,9 +100,7 @@ impl Sqlite {
         let file = file.as_ref().to_owned();
         let named =
             |why: &dyn fmt::Display| StoreError::Unavailable(format!("{}: {why}", file.display()));
-        if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| named(&error))?;
-        }
+        make(&file).map_err(|error| named(&error))?;
         let connection = connect(&file, sync).map_err(|error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                 named(&"it is damaged, or no database: move it away to begin anew")
@@ -144,6 +142,24 @@ impl Sqlite {
         let answer = answer.await.map_err(|_| stopped())?;
         answer.map_err(|why| StoreError::Unavailable(format!("{}: {why}", self.file.display())))
     }
+}
+
+/// Makes a file that only its user can read, if it is not there: it holds keys. What SQLite puts
+/// beside it is made alike.
+fn make(file: &Path) -> std::io::Result<()> {
+    let (mut folder, mut options) = (std::fs::DirBuilder::new(), std::fs::OpenOptions::new());
+    folder.recursive(true);
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        folder.mode(0o700);
+        options.mode(0o600);
+    }
+    if let Some(parent) = file.parent() {
+        folder.create(parent)?;
+    }
+    options.open(file).map(drop)
 }
 
 fn connect(file: &Path, sync: Sync) -> rusqlite::Result<Connection> {
