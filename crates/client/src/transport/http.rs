@@ -28,6 +28,7 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
+use url::Position;
 use zcp_wire::{
     Frame, Frames, Id, Peer,
     header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
@@ -409,7 +410,8 @@ pub(crate) fn explain(error: &reqwest::Error) -> String {
         causes.push(error.to_string());
         cause = error.source();
     }
-    let server = error.url().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let server = error.url().map(|url| &url[Position::BeforeHost..Position::AfterPort]);
+    let server = server.unwrap_or_default();
     match causes.last() {
         Some(last) => format!("`{server}` cannot be reached: {last}"),
         None if error.is_timeout() => format!("`{server}` does not answer"),

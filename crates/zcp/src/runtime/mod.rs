@@ -349,7 +349,10 @@ impl Core {
             Reference::Resource { uri } => catalog.find_template(uri).map(|it| it.completers()),
         };
         let Some(completers) = completers else {
-            let why = format!("no such prompt or template: {:?}", complete.reference);
+            let why = match &complete.reference {
+                Reference::Prompt { name } => format!("no such prompt: `{name}`"),
+                Reference::Resource { uri } => format!("no such template: `{uri}`"),
+            };
             return Outcome::Fault(Fault::Unknown(why));
         };
         let typed = Typed { value: complete.value, others: complete.context };
