@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::{
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::Output,
     sync::{
         Arc,
@@ -14,27 +14,10 @@ use std::{
 };
 use tokio::process::Command;
 use zcp_client::{Client, Error, Failure, Http, OAuth, Sse2024, Vault, oauth::Url, wire::Revision};
-use zcp_tests::{everything, examples::zcp, issuer::Issuer};
+use zcp_tests::{everything, examples::zcp, folder::Folder, issuer::Issuer};
 
-/// A folder of this test's own.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("it can be made");
-        Self(folder)
-    }
-
-    fn vault(&self) -> Vault {
-        Vault::new(self.0.join("zcp/tokens"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn vault(folder: &Folder) -> Vault {
+    Vault::new(folder.0.join("zcp/tokens"))
 }
 
 /// A browser whose user says yes to everything.
@@ -73,7 +56,7 @@ async fn run(folder: &Path, args: &[&str]) -> Output {
 async fn twenty_processes_spend_a_token_once() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("twenty"));
     issuer.known().lifetime = 1;
-    connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached").close().await;
+    connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached").close().await;
     // The token has ended, for everybody.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().valid.clear();
@@ -92,7 +75,7 @@ async fn twenty_processes_spend_a_token_once() {
 async fn tokens_and_registrations_are_kept_where_only_their_user_reads() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("kept"));
     for _ in 0..3 {
-        connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
+        connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached");
     }
     assert_eq!(issuer.known().consents, 1, "the user is asked once");
     assert_eq!(issuer.known().clients.len(), 1, "the client is registered once");
@@ -109,7 +92,7 @@ async fn tokens_and_registrations_are_kept_where_only_their_user_reads() {
     kinds.sort();
     assert_eq!(kinds, ["clientjson", "tokenjson", "tokenlock"]);
     // Without a user, what is kept is enough; and when it is gone, it is said what to do.
-    let quiet = || OAuth::logged_in(folder.vault(), "log in first");
+    let quiet = || OAuth::logged_in(vault(&folder), "log in first");
     connect(&issuer, quiet()).await.expect("it is reached");
     assert!(quiet().is_logged_in(&issuer.url()));
     assert!(quiet().log_out(&issuer.url()).await.expect("it is taken back"));
@@ -133,7 +116,7 @@ async fn a_renewed_token_that_is_refused_is_not_renewed_again() {
 async fn a_renewal_is_kept_though_nobody_waits_for_it() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("dropped"));
     issuer.known().lifetime = 1;
-    let client = connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
+    let client = connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached");
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().lifetime = 3600;
     // The issuer takes 50 ms for a token.
@@ -269,8 +252,8 @@ async fn a_user_logs_in_with_the_command_and_out_again() {
 async fn a_login_that_was_ended_elsewhere_stays_ended() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("ended"));
     issuer.known().lifetime = 1;
-    let running = connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached");
-    let other = OAuth::logged_in(folder.vault(), "log in first");
+    let running = connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached");
+    let other = OAuth::logged_in(vault(&folder), "log in first");
     assert!(other.log_out(&issuer.url()).await.expect("it is taken back"));
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().valid.clear();
@@ -283,11 +266,11 @@ async fn a_login_that_was_ended_elsewhere_stays_ended() {
 async fn an_issuer_in_trouble_costs_nobody_their_login() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("trouble"));
     issuer.known().lifetime = 1;
-    connect(&issuer, by_user(Some(folder.vault()))).await.expect("it is reached").close().await;
+    connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached").close().await;
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().is_busy = true;
     issuer.known().valid.clear();
-    let quiet = || OAuth::logged_in(folder.vault(), "log in first");
+    let quiet = || OAuth::logged_in(vault(&folder), "log in first");
     connect(&issuer, quiet()).await.expect_err("no token is given now");
     issuer.known().is_busy = false;
     connect(&issuer, quiet()).await.expect("the token was kept");
@@ -298,9 +281,9 @@ async fn an_issuer_in_trouble_costs_nobody_their_login() {
 async fn rights_of_an_earlier_run_are_asked_for_again() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("rights"));
     issuer.known().needs = Some("read".into());
-    connect(&issuer, by_user(Some(folder.vault()))).await.expect_err("it never has enough");
+    connect(&issuer, by_user(Some(vault(&folder)))).await.expect_err("it never has enough");
     issuer.known().needs = Some("write".into());
-    connect(&issuer, by_user(Some(folder.vault()))).await.expect_err("it never has enough");
+    connect(&issuer, by_user(Some(vault(&folder)))).await.expect_err("it never has enough");
     assert_eq!(issuer.known().scopes.last().unwrap(), "read write");
 }
 

@@ -1,14 +1,9 @@
 //! Child servers: a great many of them, and some that misbehave.
 
 use futures_util::{StreamExt, stream};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 use zcp_client::{Builder, Client, Process};
-use zcp_tests::examples::examples;
+use zcp_tests::{examples::examples, folder::Folder};
 
 /// How many servers are started, and how many at a time.
 const SERVERS: usize = 1000;
@@ -17,13 +12,6 @@ const AT_ONCE: usize = 16;
 fn client() -> Builder {
     let probe = Duration::from_millis(300);
     Client::builder("processes", "1").timeout(Duration::from_secs(1)).probe(probe)
-}
-
-/// A folder of this test's own.
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("it can be made");
-    folder
 }
 
 /// Processes with a variable in their environment.
@@ -94,26 +82,25 @@ async fn live(number: usize, temporary: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_thousand_servers() {
-    let temporary = folder("thousand");
+    let temporary = Folder::new("thousand");
     // Whatever this process opens once, it has opened by then.
-    live(0, &temporary).await;
+    live(0, &temporary.0).await;
     let before = open_files();
-    stream::iter(1..=SERVERS).for_each_concurrent(AT_ONCE, |one| live(one, &temporary)).await;
+    stream::iter(1..=SERVERS).for_each_concurrent(AT_ONCE, |one| live(one, &temporary.0)).await;
     let variable = format!("ZCP_LIVES={}", std::process::id());
     until_none("processes", || with_variable(&variable)).await;
     until_none("files", || (before..open_files()).collect()).await;
-    let files: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().collect();
+    let files: Vec<_> = fs::read_dir(&temporary.0).unwrap().flatten().collect();
     assert!(files.is_empty(), "{files:?}");
-    fs::remove_dir(&temporary).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_die_at_any_byte() {
-    let folder = folder("bytes");
+    let folder = Folder::new("bytes");
     let first = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}"#;
     let second = r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[]}}"#;
-    fs::write(folder.join("first"), format!("{first}\n")).unwrap();
-    fs::write(folder.join("second"), format!("{second}\n")).unwrap();
+    fs::write(folder.0.join("first"), format!("{first}\n")).unwrap();
+    fs::write(folder.0.join("second"), format!("{second}\n")).unwrap();
     let (whole, all) = (first.len() + 1, first.len() + second.len() + 2);
     let script = format!(
         "read request; head -c $1 first; [ $1 -le {whole} ] || {{ read request; \
@@ -123,7 +110,7 @@ async fn a_server_may_die_at_any_byte() {
         .for_each_concurrent(AT_ONCE, async |bytes| {
             let process = Process::new("sh")
                 .args(["-c", &script, "dying", &bytes.to_string()])
-                .folder(&folder);
+                .folder(&folder.0);
             let result = match client().connect(process).await {
                 Ok(client) => client.tool("x").send().await.map(drop),
                 Err(error) => Err(error),
@@ -138,7 +125,6 @@ async fn a_server_may_die_at_any_byte() {
             }
         })
         .await;
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,12 +3,11 @@
 use serde_json::json;
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 use zcp_client::{Client, Http, wire::Revision};
-use zcp_tests::{examples::zcp, http::free_address, redis::RedisServer};
+use zcp_tests::{examples::zcp, folder::Folder, http::free_address, redis::RedisServer};
 
 /// A server in a process of its own, at a port that stays.
 struct Replica {
@@ -71,20 +70,6 @@ impl Drop for Replica {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::join_all};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use zcp::store::{If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
-use zcp_tests::redis::RedisServer;
+use zcp_tests::{folder::Folder, redis::RedisServer};
 
 const SHORT: Option<Duration> = Some(Duration::from_millis(400));
 
@@ -13,23 +13,20 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// A file of a test's own.
-struct File(PathBuf);
+/// A file of a test's own, in a folder that is made with it.
+struct File {
+    path: PathBuf,
+    _folder: Folder,
+}
 
 impl File {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("zcp-store-{name}-{}", std::process::id()));
-        Self(folder.join("store.sqlite"))
+        let folder = Folder::new(&format!("store-{name}"));
+        Self { path: folder.0.join("made/store.sqlite"), _folder: folder }
     }
 
     fn open(&self) -> Sqlite {
-        Sqlite::open(&self.0).expect("it opens")
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.0.parent().expect("a folder"));
+        Sqlite::open(&self.path).expect("it opens")
     }
 }
 
@@ -264,7 +261,7 @@ async fn a_file_is_its_users_own() {
     let file = File::new("own");
     let store = file.open();
     store.put("a", bytes("1"), If::Always, None).await.unwrap();
-    let folder = file.0.parent().unwrap();
+    let folder = file.path.parent().unwrap();
     assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
     for one in std::fs::read_dir(folder).unwrap().flatten() {
         assert_eq!(one.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{one:?}");
@@ -274,13 +271,14 @@ async fn a_file_is_its_users_own() {
 #[tokio::test]
 async fn a_damaged_file_is_named_and_left_alone() {
     let file = File::new("damaged");
-    std::fs::create_dir_all(file.0.parent().unwrap()).unwrap();
-    std::fs::write(&file.0, "this is no database, and somebody may want it".repeat(100)).unwrap();
-    let before = std::fs::read(&file.0).unwrap();
-    let error = Sqlite::open(&file.0).expect_err("it is no database").to_string();
+    std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();
+    std::fs::write(&file.path, "this is no database, and somebody may want it".repeat(100))
+        .unwrap();
+    let before = std::fs::read(&file.path).unwrap();
+    let error = Sqlite::open(&file.path).expect_err("it is no database").to_string();
     assert!(error.contains("store.sqlite"), "{error}");
     assert!(error.contains("move it away"), "{error}");
-    assert_eq!(std::fs::read(&file.0).unwrap(), before);
+    assert_eq!(std::fs::read(&file.path).unwrap(), before);
 }
 
 #[tokio::test]
@@ -320,7 +318,7 @@ async fn a_store_gives_its_room_back() {
         store.put("other", bytes("x"), If::Always, None).await.unwrap();
     }
     drop(store);
-    let size = std::fs::metadata(&file.0).unwrap().len();
+    let size = std::fs::metadata(&file.path).unwrap().len();
     assert!(size < 1024 * 1024, "{size} bytes are left");
     assert!(file.open().watch("log 1").next().now_or_never().is_none());
 }

@@ -2,7 +2,7 @@
 
 use pty_process::{Command, Pts, Pty, Size};
 use serde_json::json;
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::Child,
@@ -10,6 +10,7 @@ use tokio::{
 use zcp::{Ctx, Result, Server, Visit, tool};
 use zcp_tests::{
     examples::{examples, zcp},
+    folder::Folder,
     http::HttpServer,
 };
 
@@ -92,34 +93,19 @@ impl Person {
     }
 }
 
-/// A folder of this test's own, with a browser that tells when it was started.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("zcp-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("it can be made");
-        let browser = folder.join("browser");
-        fs::write(&browser, "#!/bin/sh\ntouch \"$0.started\"\n").expect("it can be written");
-        fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        Self(folder)
-    }
-
-    fn was_browsed(&self) -> bool {
-        self.0.join("browser.started").exists()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder with a browser that tells when it was started.
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let browser = folder.0.join("browser");
+    fs::write(&browser, "#!/bin/sh\ntouch \"$0.started\"\n").expect("it can be written");
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    folder
 }
 
 #[tokio::test]
 async fn a_form_says_who_asks_and_is_reviewed_before_it_goes() {
     let (server, folder) =
-        (HttpServer::new(Server::new("meals").tool(order)).await, Folder::new("form"));
+        (HttpServer::new(Server::new("meals").tool(order)).await, folder("form"));
     let url = server.url("/mcp");
     for (answer, code, outcome) in [("", 0, "3 × soup"), ("n", 3, "declined"), ("c", 3, "closed")]
     {
@@ -145,8 +131,7 @@ async fn a_form_says_who_asks_and_is_reviewed_before_it_goes() {
 
 #[tokio::test]
 async fn a_page_is_shown_whole_and_never_opened() {
-    let (server, folder) =
-        (HttpServer::new(Server::new("bank").tool(pay)).await, Folder::new("page"));
+    let (server, folder) = (HttpServer::new(Server::new("bank").tool(pay)).await, folder("page"));
     let url = server.url("/mcp");
     for (answer, code) in [("n", 3), ("", 3), ("y", 0)] {
         let mut person = Person::new(&folder, &["call", &url, "pay"]);
@@ -159,12 +144,12 @@ async fn a_page_is_shown_whole_and_never_opened() {
         person.types(answer).await;
         assert_eq!(person.ends().await, code, "{answer}");
     }
-    assert!(!folder.was_browsed());
+    assert!(!folder.0.join("browser.started").exists());
 }
 
 #[tokio::test]
 async fn a_projects_command_is_started_when_its_user_has_agreed() {
-    let folder = Folder::new("agreed");
+    let folder = folder("agreed");
     let everything = examples().join("everything");
     let write = |args: &[&str]| {
         let server = json!({ "command": everything, "args": args });

@@ -2,6 +2,7 @@
 
 use crate::{
     call, everything,
+    folder::Folder,
     http::{Answer, Call, HttpServer, Session},
     initialize, modern,
     redis::RedisServer,
@@ -10,7 +11,7 @@ use crate::{
     text,
 };
 use serde_json::{Value, json};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use zcp::{
     KeyRing, Principal,
     store::{Memory, Store, redis::Redis, sqlite::Sqlite},
@@ -102,23 +103,14 @@ pub struct Pair {
     _folder: Option<Folder>,
 }
 
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A pair for every kind of store.
 pub async fn pairs(name: &str) -> [Pair; 3] {
     let (a, b) = pair().await;
     let memory = Pair { a, b, _redis: None, _folder: None };
-    let folder = std::env::temp_dir().join(format!("zcp-pair-{name}-{}", std::process::id()));
-    let open = || Arc::new(Sqlite::open(folder.join("store.sqlite")).expect("it opens"));
+    let folder = Folder::new(&format!("pair-{name}"));
+    let open = || Arc::new(Sqlite::open(folder.0.join("store.sqlite")).expect("it opens"));
     let (a, b) = sharing(open(), open()).await;
-    let sqlite = Pair { a, b, _redis: None, _folder: Some(Folder(folder.clone())) };
+    let sqlite = Pair { a, b, _redis: None, _folder: Some(folder) };
     let server = RedisServer::new().await;
     let open = || Arc::new(Redis::new(&server.url()).expect("a URL"));
     let (a, b) = sharing(open(), open()).await;

@@ -6,6 +6,7 @@ pub mod away;
 pub mod examples;
 #[path = "../../crates/zcp/examples/everything/server/mod.rs"]
 mod fixture;
+pub mod folder;
 #[cfg(doctest)]
 mod guides;
 pub mod http;

@@ -1,12 +1,13 @@
 //! Which era servers are of: found out once, and remembered for a while.
 
+use crate::clock::now;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fmt, fs,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use zcp_wire::revision::Era;
 
@@ -89,10 +90,6 @@ impl Eras {
             tracing::debug!("what was found out is not kept: {}: {error}", file.display());
         }
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl fmt::Debug for Eras {

@@ -23,6 +23,7 @@ mod builder;
 mod cache;
 mod call;
 mod client;
+mod clock;
 mod connect;
 mod eras;
 mod error;

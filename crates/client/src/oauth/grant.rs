@@ -3,9 +3,12 @@
 use super::{
     Grant, Identity, Registered, Registration, Shared,
     metadata::{AuthorizationServer, Found},
-    sign::{digest, now, secret},
+    sign::{digest, secret},
 };
-use crate::net::{self, Net};
+use crate::{
+    clock::now,
+    net::{self, Net},
+};
 use ::http::Method;
 use futures_util::future::BoxFuture;
 use reqwest::Url;

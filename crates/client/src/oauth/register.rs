@@ -3,10 +3,10 @@
 use super::{
     Registered, Shared,
     metadata::{AuthorizationServer, Found},
-    sign::{SigningKey, now, secret},
+    sign::{SigningKey, secret},
     vault::Kept,
 };
-use crate::net;
+use crate::{clock::now, net};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};

@@ -7,10 +7,7 @@ use p256::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::{
-    fmt,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fmt;
 
 /// A private key for ES256.
 #[derive(Clone)]
@@ -74,11 +71,6 @@ pub(super) fn random<const N: usize>() -> [u8; N] {
 /// A name nobody can guess.
 pub(super) fn secret() -> String {
     coded(random::<32>())
-}
-
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl fmt::Debug for SigningKey {
