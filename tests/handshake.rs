@@ -37,7 +37,7 @@ const SEEN: &str = "
     initialize      /capabilities/tools                         2024-11-05..2026-07-28
     initialize      /capabilities/logging                       2024-11-05..2026-07-28
     initialize      /capabilities/completions                   2025-03-26..2026-07-28
-    initialize      /capabilities/tasks                         never
+    initialize      /capabilities/tasks                         2025-11-25..2025-11-25
     initialize      /instructions                               2024-11-05..2026-07-28
     initialize      /serverInfo/version                         2024-11-05..2025-11-25
     initialize      /serverInfo/title                           2025-06-18..2025-11-25
@@ -248,7 +248,7 @@ async fn a_method_of_another_revision_is_not_found() {
         ("resources/read", uri, all),
         ("completion/complete", complete, all),
         ("server/discover", json!({}), modern),
-        ("tasks/list", json!({}), never),
+        ("tasks/list", json!({}), (LAST, LAST)),
         ("sampling/createMessage", json!({}), never),
         ("elicitation/create", json!({}), never),
         ("roots/list", json!({}), never),

@@ -73,6 +73,7 @@ impl HttpServer {
                 let name = match method {
                     "tools/call" | "prompts/get" => &params["name"],
                     "resources/read" => &params["uri"],
+                    "tasks/get" | "tasks/update" | "tasks/cancel" => &params["taskId"],
                     _ => &Value::Null,
                 };
                 if let Some(name) = name.as_str() {

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 use zcp::{
     Annotations, Content, Icon, Output, Prompt, PromptMessage, Resource, ResourceContents, Server,
-    Tool,
-    wire::mcp::{resources, tools::Execution},
+    Tool, wire::mcp::resources,
 };
 
 fn icon() -> Icon {
@@ -66,7 +65,7 @@ pub fn rich() -> Server {
         .icon(icon())
         .read_only()
         .output_schema(json!({ "type": "object" }))
-        .execution(Execution { task_support: "optional".into() })
+        .long_running()
         .meta("k", json!(1));
     let array = Tool::new("u", async || Output::structured(json!([1])));
     let prompt = Prompt::new("p", prompt).title("The prompt").icon(icon()).meta("k", json!(1));

@@ -79,7 +79,7 @@ async fn introduce(ctx: Ctx) -> Result<String> {
 }
 
 /// Count down, a second at a time, saying how far it is.
-#[tool(read_only, closed_world)]
+#[tool(read_only, closed_world, long_running)]
 async fn countdown(
     /// From where.
     seconds: u32,

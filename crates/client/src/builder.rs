@@ -10,7 +10,6 @@ use crate::{
     listen::Change,
     pages::Tools,
     pause::Pause,
-    task,
     transport::Endpoint,
 };
 use serde_json::{Map, Value};
@@ -25,6 +24,7 @@ use zcp_wire::{
         logging::{Level, LogMessage},
         roots::Root,
         sampling::{CreateMessage, CreateMessageResult},
+        tasks::EXTENSION,
     },
 };
 
@@ -173,7 +173,7 @@ impl Builder {
     /// Follows calls that go on as tasks; without this, servers are told to answer them at once.
     pub fn tasks(mut self) -> Self {
         self.settings.tasks = true;
-        self.extension(task::EXTENSION, Value::Object(Map::new()))
+        self.extension(EXTENSION, Value::Object(Map::new()))
     }
 
     /// The folders a server may know of, as `file://` URIs the user has agreed to.

@@ -56,6 +56,7 @@ pub use icons::Picture;
 pub use listen::{Change, Changes};
 pub use oauth::{OAuth, Vault};
 pub use skills::{OpenSkill, Skill};
-pub use task::{Task, TaskState, TaskStatus};
+pub use task::{Task, TaskState};
 pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
 pub use zcp_wire as wire;
+pub use zcp_wire::mcp::tasks::TaskStatus;

@@ -14,9 +14,12 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zcp_wire::{RpcError, mcp::tools::CallToolResult, revision::Era};
+use zcp_wire::{
+    RpcError,
+    mcp::{tasks::TaskStatus, tools::CallToolResult},
+    revision::Era,
+};
 
-pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// How often a task is looked at if the server does not say, and what it may say.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(50);
@@ -25,31 +28,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 const PARTING: Duration = Duration::from_secs(2);
 
 pub(crate) type OnState = Arc<dyn Fn(TaskState) + Send + Sync>;
-
-/// How far a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    /// It has not begun.
-    Queued,
-    /// It goes on.
-    Working,
-    /// It waits for an answer.
-    InputRequired,
-    /// It is done.
-    Completed,
-    /// It failed.
-    Failed,
-    /// It was given up.
-    Cancelled,
-}
-
-impl TaskStatus {
-    /// Nothing more comes.
-    pub fn is_over(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-}
 
 /// A task as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

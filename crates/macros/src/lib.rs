@@ -14,7 +14,7 @@ use quote::quote;
 ///
 /// Parameters are arguments, or extractors such as `Ctx` and `State<T>`; doc comments on them
 /// are their descriptions. Options: `name = "…"`, `title = "…"`, `read_only`, `destructive`,
-/// `not_destructive`, `idempotent`, `open_world`, `closed_world`.
+/// `not_destructive`, `idempotent`, `open_world`, `closed_world`, `long_running`, `only_as_task`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand(options, item, |options, function| {
@@ -27,6 +27,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
             ("idempotent", Setting::Flag(quote!(.idempotent()))),
             ("open_world", Setting::Flag(quote!(.open_world(true)))),
             ("closed_world", Setting::Flag(quote!(.open_world(false)))),
+            ("long_running", Setting::Flag(quote!(.long_running()))),
+            ("only_as_task", Setting::Flag(quote!(.only_as_task()))),
         ])?;
         let name = options.name().unwrap_or_else(|| function.name());
         let (describe, run) =

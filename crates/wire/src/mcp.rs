@@ -11,13 +11,14 @@ pub mod resources;
 pub mod roots;
 pub mod sampling;
 pub mod subscriptions;
+pub mod tasks;
 pub mod tools;
 
 use crate::{Id, json, meta};
 use bytestring::ByteString;
 use content::Content;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use std::sync::Arc;
 
 /// Members this side does not know, kept as they came.
@@ -116,6 +117,8 @@ pub enum ResultType {
     Complete,
     /// The call wants answers, and to be made again with them.
     InputRequired,
+    /// The call goes on as a task.
+    Task,
 }
 
 impl ResultType {
@@ -123,6 +126,7 @@ impl ResultType {
         match self {
             Self::Complete => "complete",
             Self::InputRequired => "input_required",
+            Self::Task => "task",
         }
     }
 }
@@ -144,6 +148,10 @@ pub enum Body {
     GetPrompt(prompts::GetPromptResult),
     Complete(completion::CompleteResult),
     InputRequired(InputRequired),
+    Task(Box<tasks::Task>),
+    OlderTask(Box<tasks::OlderTask>),
+    CreatedTask { task: Box<tasks::OlderTask> },
+    OlderTasks(Page<tasks::OlderTask>),
 }
 
 /// What a list of `T` is called in its result.
@@ -269,6 +277,21 @@ impl InputRequest {
             Self::Elicit(_) => "elicitation/create",
             Self::Sample(_) => "sampling/createMessage",
             Self::Roots(_) => "roots/list",
+        }
+    }
+
+    /// As it stands among the requests of a result.
+    pub fn to_value(&self) -> Value {
+        json!({ "method": self.method(), "params": self })
+    }
+
+    /// A question of its method and its parameters.
+    pub fn read(method: &str, params: Value) -> Option<Self> {
+        match method {
+            "elicitation/create" => serde_json::from_value(params).map(Self::Elicit).ok(),
+            "sampling/createMessage" => serde_json::from_value(params).map(Self::Sample).ok(),
+            "roots/list" => serde_json::from_value(params).map(Self::Roots).ok(),
+            _ => None,
         }
     }
 }

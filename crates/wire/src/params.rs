@@ -34,6 +34,8 @@ pub struct Params<'a> {
     pub capabilities: Option<&'a str>,
     pub client_info: Option<&'a str>,
     pub request_id: Option<&'a str>,
+    pub task: Option<&'a str>,
+    pub task_id: Option<&'a str>,
 }
 
 impl<'a> Params<'a> {
@@ -98,6 +100,8 @@ impl<'a> Params<'a> {
             "capabilities" => &mut self.capabilities,
             "clientInfo" => &mut self.client_info,
             "requestId" => &mut self.request_id,
+            "task" => &mut self.task,
+            "taskId" => &mut self.task_id,
             _ => return None,
         })
     }

@@ -72,6 +72,11 @@ pub const METHODS: &[Method] = &[
     row("resources/subscribe", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("resources/unsubscribe", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("subscriptions/listen", From::Client, V2026_07_28, None),
+    row("tasks/get", From::Client, V2025_11_25, None),
+    row("tasks/cancel", From::Client, V2025_11_25, None),
+    row("tasks/result", From::Client, V2025_11_25, SESSIONS_ONLY),
+    row("tasks/list", From::Client, V2025_11_25, SESSIONS_ONLY),
+    row("tasks/update", From::Client, V2026_07_28, None),
     row("completion/complete", From::Client, V2024_11_05, None),
     row("logging/setLevel", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("sampling/createMessage", From::Server, V2024_11_05, SESSIONS_ONLY),
@@ -88,6 +93,8 @@ pub const METHODS: &[Method] = &[
     row("notifications/roots/list_changed", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("notifications/elicitation/complete", From::Server, V2025_11_25, SESSIONS_ONLY),
     row("notifications/subscriptions/acknowledged", From::Server, V2026_07_28, None),
+    row("notifications/tasks/status", From::Server, V2025_11_25, SESSIONS_ONLY),
+    row("notifications/tasks", From::Server, V2026_07_28, None),
 ];
 
 impl Revision {
@@ -126,8 +133,18 @@ impl Revision {
         }
     }
 
+    /// Whether a client says that its model can be given context; before, all could.
+    pub fn declares_sampling_context(self) -> bool {
+        self >= V2025_11_25
+    }
+
     /// Whether a client may have been told to expect an event stream to pause and be resumed.
     pub fn has_polling(self) -> bool {
+        self == V2025_11_25
+    }
+
+    /// Whether a client asks for a task, rather than taking one where the server makes one.
+    pub fn asks_for_tasks(self) -> bool {
         self == V2025_11_25
     }
 

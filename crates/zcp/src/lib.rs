@@ -28,6 +28,7 @@ pub use runtime::{
     rate::RateLimit,
     resource::{Contents, IntoContents, Resource},
     signature::Signature,
+    tasks::{Task, TaskOp, Tasks},
     tool::Tool,
 };
 pub use seal::KeyRing;

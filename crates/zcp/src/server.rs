@@ -7,11 +7,12 @@ use crate::{
         catalog::{Catalog, Provider},
         prompt::Prompt,
         resource::Resource,
+        tasks::Tasks,
         tool::Tool,
     },
     seal::KeyRing,
     store::{Memory, Store},
-    transport::Transport,
+    transport::{DRAIN, Transport},
 };
 use http::Extensions;
 use serde_json::Value;
@@ -205,6 +206,12 @@ impl Server {
         self
     }
 
+    /// How calls that take long go on as tasks.
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.parts.settings.tasks = tasks;
+        self
+    }
+
     /// Speaks only revisions without a handshake: since 2026-07-28.
     pub fn stateless_only(mut self) -> Self {
         self.parts.settings.handshake = false;
@@ -241,7 +248,11 @@ impl Server {
         transport: impl Transport,
         stop: CancellationToken,
     ) -> Result<(), Error> {
-        Ok(transport.serve(self.build()?, stop).await?)
+        let runtime = self.build()?;
+        let served = transport.serve(runtime.clone(), stop.clone()).await;
+        // Whoever is told to stop has time to finish what is under way.
+        runtime.close(if stop.is_cancelled() { DRAIN } else { Duration::ZERO }).await;
+        Ok(served?)
     }
 }
 

@@ -82,6 +82,11 @@ impl ClientCapabilities {
         self.has(&["roots"])
     }
 
+    /// It knows an extension.
+    pub fn extension(&self, id: &str) -> bool {
+        self.has(&["extensions", id])
+    }
+
     /// Whether there is something at the end of a path of members.
     pub fn has(&self, path: &[&str]) -> bool {
         let mut members = Some(&self.0);

@@ -18,6 +18,9 @@ pub struct Filter {
     /// These resources, and what lies below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_subscriptions: Vec<String>,
+    /// These tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_ids: Vec<String>,
 }
 
 /// Whether a changed resource is the subscribed one or lies below it.

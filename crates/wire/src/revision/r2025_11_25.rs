@@ -1,4 +1,4 @@
-//! What 2025-11-25 added: icons, descriptions of implementations, `execution`, elicitation by
+//! What 2025-11-25 added: icons, descriptions of implementations, `execution`, tasks, elicitation by
 //! page and its `mode`, sampling with tools.
 
 use crate::mcp::{Body, InputRequest, Reply};
@@ -9,6 +9,7 @@ pub(super) fn reply(reply: &mut Reply) {
         Body::Initialize(result) => {
             let info = &mut result.server_info;
             (info.icons, info.description, info.website_url) = (vec![], None, None);
+            result.capabilities.tasks = None;
         }
         Body::Tools(list) => {
             for tool in &mut list.items {

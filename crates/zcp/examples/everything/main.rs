@@ -1,14 +1,24 @@
 //! Everything the official conformance suite looks for, and a little more: a normal user of the
 //! public API.
 //!
-//! `cargo run --release -p zcp --example everything -- --http 127.0.0.1:8787` (or `--stdio`)
+//! `cargo run --release -p zcp --features redis,sqlite --example everything -- --http
+//! 127.0.0.1:8787` (or `--stdio`), with state in `--data FILE` or `--store redis://…`
 
 mod server;
 
 use std::{net::SocketAddr, path::PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use zcp::{Http, Stdio};
+use zcp::{
+    Http, KeyRing, Server, Stdio,
+    store::{Store, StoreResult, redis::Redis, sqlite::Sqlite},
+};
+
+/// State and keys in a store, which may be shared by several of these.
+async fn kept_in(store: impl Store, server: Server) -> StoreResult<Server> {
+    let keys = KeyRing::kept_in(&store).await?;
+    Ok(server.store(store).keys(keys))
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,6 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--stdio" => stdio = Some(Stdio),
             "--http" => http = Some(Http::new(value()?.parse::<SocketAddr>()?)),
             "--unix" => unix = Some(Http::unix(PathBuf::from(value()?))),
+            "--data" => server = kept_in(Sqlite::open(value()?)?, server).await?,
+            "--store" => server = kept_in(Redis::new(&value()?)?, server).await?,
             "--page-size" => server = server.page_size(value()?.parse()?),
             other => return Err(format!("unknown option {other}").into()),
         }

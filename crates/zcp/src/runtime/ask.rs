@@ -5,11 +5,14 @@ use super::{
     signature::drop_null,
 };
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use zcp_wire::mcp::{
     InputRequest,
+    capabilities::ClientCapabilities,
     elicitation::{Action, Elicit, ElicitResult, Mode},
+    roots::ListRootsResult,
+    sampling::{CreateMessageResult, IncludeContext},
 };
 
 /// What the user did with a question.
@@ -156,6 +159,54 @@ fn flat(schema: Value) -> Result<Value> {
         schema.remove(key);
     }
     Ok(schema.into())
+}
+
+/// The capabilities a question needs and the client did not declare.
+pub(crate) fn lacks(client: &ClientCapabilities, question: &InputRequest) -> Option<Value> {
+    let lacking = |has: bool, required: Value| (!has).then_some(required);
+    match question {
+        InputRequest::Elicit(elicit) if elicit.mode == Some(Mode::Url) => {
+            lacking(client.url(), json!({ "elicitation": { "url": {} } }))
+        }
+        InputRequest::Elicit(_) => lacking(client.form(), json!({ "elicitation": { "form": {} } })),
+        InputRequest::Sample(sample) => {
+            let context =
+                sample.include_context.is_some_and(|context| context != IncludeContext::None);
+            let tools = sample.tools.is_some() || sample.tool_choice.is_some();
+            lacking(client.sampling(), json!({ "sampling": {} }))
+                .or_else(|| {
+                    let has = !tools || client.sampling_tools();
+                    lacking(has, json!({ "sampling": { "tools": {} } }))
+                })
+                .or_else(|| {
+                    let has = !context || client.sampling_context();
+                    lacking(has, json!({ "sampling": { "context": {} } }))
+                })
+        }
+        InputRequest::Roots(_) => lacking(client.roots(), json!({ "roots": {} })),
+    }
+}
+
+/// Whether an answer is one to this question.
+pub(crate) fn fits(question: &InputRequest, answer: &Value) -> Result<(), String> {
+    fn shaped<T: for<'a> Deserialize<'a>>(answer: &Value) -> Result<T, String> {
+        T::deserialize(answer).map_err(|error| error.to_string())
+    }
+    match question {
+        InputRequest::Sample(_) => shaped::<CreateMessageResult>(answer).map(drop),
+        InputRequest::Roots(_) => shaped::<ListRootsResult>(answer).map(drop),
+        InputRequest::Elicit(elicit) => {
+            let result: ElicitResult = shaped(answer)?;
+            if result.action != Action::Accept || elicit.mode == Some(Mode::Url) {
+                return Ok(());
+            }
+            let Some(schema) = &elicit.requested_schema else {
+                return Ok(());
+            };
+            let content = result.content.unwrap_or_else(|| json!({}));
+            super::check_against(schema, &content)
+        }
+    }
 }
 
 /// Whether a name sounds like something no form and no header should carry.

@@ -1,7 +1,13 @@
 //! One thing a peer wants done, and how it ended, whatever protocol it spoke.
 
-use super::{catalog::Catalog, ctx::Ctx, output::Output};
+use super::{
+    catalog::Catalog,
+    ctx::Ctx,
+    output::Output,
+    tasks::{Task, TaskOp},
+};
 use bytestring::ByteString;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use zcp_wire::mcp::{
@@ -35,11 +41,13 @@ pub enum Op {
     GetPrompt { name: String, args: BTreeMap<String, String> },
     /// What an argument could be.
     Complete(Complete),
+    /// Something with a task.
+    Task(TaskOp),
 }
 
 impl Op {
     /// What metrics and traces call each kind of operation.
-    pub(crate) const LABELS: [&str; 8] = [
+    pub(crate) const LABELS: [&str; 9] = [
         "list tools",
         "list prompts",
         "list resources",
@@ -48,6 +56,7 @@ impl Op {
         "read resource",
         "get prompt",
         "complete",
+        "task",
     ];
 
     /// What metrics and traces call it.
@@ -63,6 +72,7 @@ impl Op {
             Self::ReadResource { .. } => 5,
             Self::GetPrompt { .. } => 6,
             Self::Complete(_) => 7,
+            Self::Task(_) => 8,
         }
     }
 }
@@ -100,6 +110,14 @@ pub enum Outcome {
     Prompt(GetPromptResult),
     /// What an argument could be.
     Completion(Completion),
+    /// It goes on as a task.
+    Begun(Box<Task>),
+    /// A task as it is.
+    Task(Box<Task>),
+    /// Tasks, and the position the next page starts after.
+    Tasks(Vec<Task>, Option<u64>),
+    /// There is no more to say.
+    Done,
     /// It waits for the answers to what it asked.
     Paused,
     /// It did not happen.
@@ -120,7 +138,7 @@ pub struct Listing {
 }
 
 /// What kind of offer an operation was about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Offered {
     /// A tool, whose failures a model can read.
     Tool,
@@ -129,7 +147,7 @@ pub enum Offered {
 }
 
 /// Why an operation did not happen.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Fault {
     /// There is no such tool or prompt.
     Unknown(String),
@@ -146,6 +164,10 @@ pub enum Fault {
     /// The caller must wait: why, and for how long if that is known.
     #[expect(missing_docs, reason = "each field is what its name says")]
     Busy { why: String, wait: Option<Duration> },
+    /// The way it was asked for is not offered.
+    NotOffered(String),
+    /// The task is over.
+    Over(String),
     /// The server failed.
     Failed(String),
 }

@@ -5,7 +5,7 @@ use super::{
     prompt::{Prompt, ReadyPrompt},
     resource::{ReadyResource, Resource},
     signature::Need,
-    tool::{ReadyTool, Tool},
+    tool::{ReadyTool, Support, Tool},
 };
 use crate::seal::digest;
 use std::{
@@ -36,6 +36,7 @@ pub struct Catalog {
     watched: bool,
     completes: bool,
     mirrors: bool,
+    long: bool,
 }
 
 impl Catalog {
@@ -46,7 +47,10 @@ impl Catalog {
         let needs = tool.signature.needs.clone();
         let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
-        self.mirrors |= ready.as_ref().is_ok_and(|(_, tool)| !tool.mirrored.is_empty());
+        if let Ok((_, tool)) = &ready {
+            self.mirrors |= !tool.mirrored.is_empty();
+            self.long |= tool.support != Support::Forbidden;
+        }
         let name = ready.as_ref().ok().map(|(name, _)| name.clone());
         self.add(|all| &mut all.tools, &label, ready, &needs);
         self.index(name);
@@ -120,6 +124,7 @@ impl Catalog {
         self.watched |= other.watched;
         self.completes |= other.completes;
         self.mirrors |= other.mirrors;
+        self.long |= other.long;
         self.needs.extend(other.needs.iter().cloned());
         self.mistakes.extend(other.mistakes.iter().cloned());
     }
@@ -210,6 +215,11 @@ impl Catalog {
     /// Some tool's arguments are repeated in headers.
     pub(crate) fn mirrors(&self) -> bool {
         self.mirrors
+    }
+
+    /// Some tool can be run as a task from its beginning.
+    pub(crate) fn has_long_tools(&self) -> bool {
+        self.long
     }
 
     /// Some argument can be completed.

@@ -5,6 +5,7 @@ use super::{
     ask::{self, Answer, Visit},
     changes::Change,
     error::{CallError, Result},
+    tasks::Wish,
 };
 use crate::auth::Principal;
 use futures_util::{future::BoxFuture, task::AtomicWaker};
@@ -21,6 +22,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     mcp::{
@@ -46,7 +48,7 @@ pub trait Reporter: Send + Sync {
     /// A value kept by `keep` in an earlier run of this call.
     fn kept(&self, key: &str) -> Option<Value>;
     /// Keeps a value for later runs of this call.
-    fn keep(&self, key: &str, value: Value);
+    fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()>;
 }
 
 /// The call in progress, seen from inside a handler. Cheap to clone.
@@ -69,8 +71,40 @@ pub struct About {
     pub extensions: Arc<Extensions>,
     /// How the wire is told to let the client go, where it can.
     pub(crate) release: Option<Release>,
+    /// What its caller thinks of tasks.
+    pub task: Wish,
+    /// How the call says that nobody needs to wait for it, where it may.
+    pub(crate) detach: Option<Arc<Notify>>,
     /// What runs the call.
     pub runtime: Runtime,
+}
+
+impl About {
+    /// Nothing is known.
+    pub fn of(runtime: Runtime) -> Self {
+        Self {
+            principal: Principal::ANONYMOUS,
+            client: Arc::default(),
+            trace: None,
+            stop: Stop::default(),
+            extensions: Arc::default(),
+            release: None,
+            task: Wish::default(),
+            detach: None,
+            runtime,
+        }
+    }
+
+    /// The same, for work that does not stop with the call.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            principal: self.principal.clone(),
+            client: self.client.clone(),
+            trace: self.trace.clone(),
+            extensions: self.extensions.clone(),
+            ..Self::of(self.runtime.clone())
+        }
+    }
 }
 
 /// Stops a call's work. The token is made when someone asks for it: most calls end before.
@@ -104,10 +138,10 @@ impl Stop {
 
 /// A call's wish to let its client go, heard by a wire whose clients can come back.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Release(Arc<Wish>);
+pub(crate) struct Release(Arc<Parting>);
 
 #[derive(Debug, Default)]
-struct Wish {
+struct Parting {
     retry: OnceLock<Duration>,
     waker: AtomicWaker,
 }
@@ -132,8 +166,12 @@ impl Ctx {
         Self { reporter }
     }
 
-    fn about(&self) -> &About {
+    pub(crate) fn about(&self) -> &About {
         self.reporter.about()
+    }
+
+    pub(crate) fn reporter(&self) -> &Arc<dyn Reporter> {
+        &self.reporter
     }
 
     /// What the wire or one of its layers left for this call.
@@ -236,7 +274,7 @@ impl Ctx {
             return serde_json::from_value(value).map_err(|error| malformed(&error));
         }
         let value = effect().await?;
-        self.reporter.keep(key, serde_json::to_value(&value)?);
+        self.reporter.keep(key, serde_json::to_value(&value)?).await;
         Ok(value)
     }
 
@@ -255,6 +293,13 @@ impl Ctx {
     /// calls an open connection. Works on HTTP since 2025-11-25 and does nothing elsewhere.
     pub fn release(&self, retry: Duration) {
         self.about().release.iter().for_each(|release| release.now(retry));
+    }
+
+    /// Nobody needs to wait for the rest: from here on the call is a task, if its client follows
+    /// tasks the server makes. What is asked before is asked of the call, what is asked after of
+    /// the task. Does nothing for other clients.
+    pub fn detach(&self) {
+        self.about().detach.iter().for_each(|detach| detach.notify_one());
     }
 
     /// Tells whoever subscribed to the resource that it changed.

@@ -16,6 +16,7 @@ pub mod prompt;
 pub mod rate;
 pub mod resource;
 pub mod signature;
+pub mod tasks;
 pub mod template;
 pub mod tool;
 
@@ -40,9 +41,10 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
+use tasks::{Engine, Tasks, Way};
 use tokio::sync::watch;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -75,11 +77,13 @@ pub struct Shared {
     pub(crate) metrics: Metrics,
     /// The catalog can change while the server runs.
     pub(crate) is_live: bool,
-    core: Core,
+    pub(crate) core: Core,
     layered: Option<Service>,
     /// What a protocol keeps for all of its conversations, one of a type.
     shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     _watching: Option<DropGuard>,
+    /// Looks after tasks, once there is a conversation.
+    keeping: OnceLock<DropGuard>,
     /// A provider may own what its catalog comes from.
     _providers: Vec<Box<dyn Provider>>,
 }
@@ -94,6 +98,7 @@ pub(crate) struct Settings {
     pub(crate) call_timeout: Option<Duration>,
     pub(crate) answer_time: Duration,
     pub(crate) extensions: zcp_wire::mcp::Extra,
+    pub(crate) tasks: Tasks,
 }
 
 impl Default for Settings {
@@ -106,6 +111,7 @@ impl Default for Settings {
             call_timeout: None,
             answer_time: Duration::from_secs(15 * 60),
             extensions: zcp_wire::mcp::Extra::new(),
+            tasks: Tasks::default(),
         }
     }
 }
@@ -136,6 +142,7 @@ impl Runtime {
             state,
             page_size: parts.settings.page_size,
             call_timeout: parts.settings.call_timeout,
+            engine: Arc::new(Engine::new(parts.settings.tasks.clone(), parts.store.clone())),
         };
         let layered = (!parts.layers.is_empty()).then(|| {
             let core = core.clone();
@@ -160,6 +167,7 @@ impl Runtime {
             layered,
             shelf: Mutex::default(),
             _watching: watching,
+            keeping: OnceLock::new(),
             _providers: parts.providers,
         };
         Self { shared: Arc::new(shared) }
@@ -191,6 +199,22 @@ impl Runtime {
     /// Tells the clients who want to know.
     pub async fn announce(&self, change: &Change) -> Result<(), crate::store::StoreError> {
         self.changes.announce(change).await
+    }
+
+    /// Looks after tasks from now on, for as long as this runtime is there.
+    pub(crate) fn keep_tasks(&self) {
+        self.keeping.get_or_init(|| {
+            let stop = CancellationToken::new();
+            let keep = tasks::keep(Arc::downgrade(&self.shared), self.core.engine.clone());
+            TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(keep));
+            stop.drop_guard()
+        });
+    }
+
+    /// Ends the tasks that run here, those that end within `patience` by themselves. Other
+    /// processes with the same store take over what may be run again.
+    pub async fn close(&self, patience: Duration) {
+        self.core.engine.close(patience).await;
     }
 
     /// What a protocol keeps for all of its conversations.
@@ -287,11 +311,12 @@ fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {
 
 /// The innermost of the runtime: below every layer.
 #[derive(Clone)]
-struct Core {
+pub(crate) struct Core {
     catalog: watch::Receiver<Arc<Catalog>>,
     state: Arc<Extensions>,
     page_size: usize,
     call_timeout: Option<Duration>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Core {
@@ -305,11 +330,20 @@ impl Core {
                 let Some(tool) = catalog.find_tool(&name) else {
                     return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
                 };
+                match tasks::way(tool, &ctx.about().task) {
+                    Way::Wait => (),
+                    Way::WaitAWhile => return tasks::run_or_begin(self, name, args, &ctx).await,
+                    Way::Task(asked) => {
+                        return tasks::begin(self, &name, args, &ctx, &asked).await;
+                    }
+                    Way::Refused(fault) => return Outcome::Fault(fault),
+                }
                 match self.guard(tool.call(self.input(args, ctx))).await {
                     Ok(output) => Outcome::Tool(output),
                     Err(error) => failed_tool(error),
                 }
             }
+            Op::Task(op) => tasks::call(self, op, &ctx).await,
             Op::ReadResource { uri } => {
                 let Some((resource, variables)) = catalog.find_resource(&uri) else {
                     return Outcome::Fault(Fault::NoResource(uri));
@@ -336,6 +370,19 @@ impl Core {
                 }
             }
             Op::Complete(complete) => self.complete(&catalog, complete).await,
+        }
+    }
+
+    /// Calls a tool whose caller does not wait, or not for long: for as long as it takes.
+    async fn run_tool(self, name: ByteString, args: Option<ByteString>, ctx: Ctx) -> Outcome {
+        let catalog = self.catalog.borrow().clone();
+        let Some(tool) = catalog.find_tool(&name) else {
+            return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
+        };
+        let patient = Self { call_timeout: None, ..self.clone() };
+        match patient.guard(tool.call(self.input(args, ctx))).await {
+            Ok(output) => Outcome::Tool(output),
+            Err(error) => failed_tool(error),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::error::{CallError, Result};
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zcp_wire::mcp::{Extra, content::Content};
 
 /// What a tool gave: content for the model, and structure for programs.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     /// For the model.
     pub content: Vec<Content>,

@@ -48,7 +48,28 @@ type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync
 pub struct Tool {
     info: Listed,
     pub(crate) signature: Signature,
+    support: Support,
     run: Run,
+}
+
+/// Whether a tool may be run as a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Support {
+    /// Only if it turns out to be slow.
+    #[default]
+    Forbidden,
+    Optional,
+    Required,
+}
+
+impl Support {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
 }
 
 impl Tool {
@@ -80,7 +101,7 @@ impl Tool {
             output_schema: signature.output.clone(),
             ..Listed::default()
         };
-        Self { info, signature, run: Arc::new(run) }
+        Self { info, signature, support: Support::default(), run: Arc::new(run) }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -152,10 +173,22 @@ impl Tool {
         self.annotate(|hints| hints.open_world_hint = Some(reaches))
     }
 
-    /// How it may be run.
+    /// It takes long: it goes on as a task for clients that follow one.
     #[must_use]
-    pub fn execution(mut self, execution: Execution) -> Self {
-        self.info.execution = Some(execution);
+    pub fn long_running(self) -> Self {
+        self.supports(Support::Optional)
+    }
+
+    /// It can only be run as a task: other clients are refused.
+    #[must_use]
+    pub fn only_as_task(self) -> Self {
+        self.supports(Support::Required)
+    }
+
+    fn supports(mut self, support: Support) -> Self {
+        self.support = support;
+        let task_support = support.as_str().to_owned();
+        self.info.execution = Some(Execution { task_support });
         self
     }
 
@@ -173,7 +206,7 @@ impl Tool {
 
     /// Checks everything about the tool that can be known before it is called.
     pub(crate) fn ready(self) -> Result<ReadyTool, Vec<String>> {
-        let Self { info, signature, run } = self;
+        let Self { info, signature, support, run } = self;
         let mut mistakes = vec![];
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
@@ -205,7 +238,7 @@ impl Tool {
             let named = |mistake| format!("tool `{}`: {mistake}", info.name);
             return Err(mistakes.into_iter().map(named).collect());
         }
-        Ok(ReadyTool { info, check_input, check_output, mirrored, run })
+        Ok(ReadyTool { info, check_input, check_output, mirrored, support, run })
     }
 }
 
@@ -216,10 +249,19 @@ pub struct ReadyTool {
     check_input: Option<Lazy>,
     check_output: Option<Lazy>,
     pub(crate) mirrored: Vec<Mirrored>,
+    pub(crate) support: Support,
     run: Run,
 }
 
 impl ReadyTool {
+    /// Whether twice is the same as once.
+    pub(crate) fn may_run_twice(&self) -> bool {
+        let hints = self.info.annotations.as_ref();
+        hints.is_some_and(|hints| {
+            hints.idempotent_hint == Some(true) || hints.read_only_hint == Some(true)
+        })
+    }
+
     pub(crate) async fn call(&self, input: Input) -> Result<Output> {
         if let Some(schema) = &self.check_input {
             let args: Value = serde_json::from_str(input.args_json())

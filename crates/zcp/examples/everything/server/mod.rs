@@ -5,6 +5,7 @@ mod changing;
 mod prompts;
 mod resources;
 mod slow;
+mod tasks;
 mod tools;
 
 use zcp::Server;
@@ -18,6 +19,7 @@ pub(crate) fn everything() -> Server {
     let server = tools::offer(server);
     let server = asking::offer(server);
     let server = slow::offer(server);
+    let server = tasks::offer(server);
     let server = changing::offer(server);
     let server = resources::offer(server);
     prompts::offer(server)

@@ -31,7 +31,7 @@ impl Drop for Noted {
 }
 
 /// Computes for a while, and says how far it is.
-#[tool]
+#[tool(long_running, idempotent)]
 async fn slow_compute(
     /// How long.
     seconds: f64,

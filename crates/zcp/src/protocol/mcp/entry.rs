@@ -4,12 +4,14 @@ use super::{
     Mcp, headers, offer,
     retry::Retry,
     session::{Remember, SUBSCRIPTIONS},
+    tasks::{self, Design},
 };
 use crate::{
     auth::Principal,
     runtime::{
         Runtime,
         call::{Complete, ListKind, Op},
+        tasks::Wish,
     },
 };
 use bytestring::ByteString;
@@ -54,6 +56,8 @@ pub(super) struct Caller {
     /// What it wants progress reported under: JSON text.
     pub(super) progress: Option<ByteString>,
     pub(super) trace: Option<Box<Trace>>,
+    /// What it thinks of tasks.
+    pub(super) task: Wish,
 }
 
 /// What clients declare, read once for all requests that declare the same: a client says it with
@@ -86,6 +90,8 @@ pub(super) enum Step {
     Fail(RpcError),
     /// Run it; with what an earlier run asked for, where the era works so.
     Call(Op, Option<Retry>),
+    /// Wait for a task.
+    Await(String),
     /// Tell of changes from now on.
     Listen(Filter),
     /// Note it for the session.
@@ -194,16 +200,30 @@ fn enter_stateless(
     }
     offer::check(&mcp.runtime, revision, method)?;
 
-    let caller = Caller {
+    let mut caller = Caller {
         capabilities,
         level: meta.map_or(Ok(None), |meta| meta.level())?,
         progress: token(request, params),
         trace: meta.and_then(|meta| meta.trace()).map(Box::new),
+        task: Wish::Unable,
     };
+    if method == "tools/call" {
+        caller.task = tasks::welcome(&caller);
+    }
     let step = match method {
         "server/discover" => Step::Reply(Box::new(offer::discover(&mcp.runtime))),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+            tasks::check_extension(&caller)?;
+            match tasks::operation(mcp, method, params, Design::Looked) {
+                Ok(op) => Step::Call(Op::Task(op), None),
+                Err(error) => Step::Fail(error),
+            }
+        }
         "subscriptions/listen" => {
             let wanted: Filter = member("notifications", params.notifications)?;
+            if !wanted.task_ids.is_empty() {
+                tasks::check_extension(&caller)?;
+            }
             Step::Listen(offer::honoured(&mcp.runtime, wanted))
         }
         _ => {
@@ -247,13 +267,22 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
     };
     let revision = handshake.revision;
     offer::check(&mcp.runtime, revision, method)?;
-    let caller = Caller {
+    let mut caller = Caller {
         capabilities: handshake.capabilities.clone(),
         level: Some(session.level()),
         progress: token(request, params),
         trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
+        task: Wish::Unasked,
     };
+    if let Some(task) = params.task.filter(|_| method == "tools/call" && revision.asks_for_tasks())
+    {
+        caller.task = tasks::wish(mcp, &caller, task);
+    }
     let step = match method {
+        "tasks/result" => Step::Await(text("taskId", params.task_id)?.into_owned()),
+        "tasks/get" | "tasks/cancel" | "tasks/list" => {
+            Step::Call(Op::Task(tasks::operation(mcp, method, params, Design::Asked)?), None)
+        }
         "ping" => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
         "logging/setLevel" => {
             let level = member("level", params.level).map_err(|_| {

@@ -15,6 +15,9 @@ const NAMED_BY: &[Named] = &[
     Named { method: "tools/call", member: "name", of: |params| params.name },
     Named { method: "prompts/get", member: "name", of: |params| params.name },
     Named { method: "resources/read", member: "uri", of: |params| params.uri },
+    Named { method: "tasks/get", member: "taskId", of: |params| params.task_id },
+    Named { method: "tasks/update", member: "taskId", of: |params| params.task_id },
+    Named { method: "tasks/cancel", member: "taskId", of: |params| params.task_id },
 ];
 
 struct Named {

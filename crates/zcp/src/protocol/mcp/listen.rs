@@ -1,42 +1,48 @@
 //! What changed, as notifications on the streams of those who want to know.
 
-use super::{report::notification, session::Session};
-use crate::runtime::{Runtime, changes::Change};
+use super::{report::notification, session::Session, tasks};
+use crate::{
+    auth::Principal,
+    runtime::{Runtime, changes::Change},
+};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Id,
+    Frame, Id, Revision,
     mcp::{
         ResultMeta,
         subscriptions::{Filter, covers},
     },
 };
 
+/// Tasks one subscription may be about.
+const TASKS: usize = 100;
+
 /// Since 2026-07-28: one request is one subscription. First what will be told, then what
 /// happens, and an end when the server closes.
 pub(super) fn listen(
     runtime: &Runtime,
     id: Id,
-    filter: Filter,
+    wanted: Wanted,
     closing: CancellationToken,
     end: Frame,
 ) -> impl Stream<Item = Frame> + Send + use<> {
     let changes = runtime.changes.clone();
     let streams = crate::runtime::metrics::Counted::new(&runtime.metrics.streams);
-    let acknowledged = {
-        let params = json!({ "notifications": filter });
-        tagged("notifications/subscriptions/acknowledged", &params, &id)
-    };
+    let runtime = runtime.clone();
     // The position is taken before the acknowledgement leaves, so that nothing falls between.
-    let position = async move {
-        let position = changes.position().await;
-        (changes, position)
+    let start = async move {
+        let wanted = wanted.known(&runtime).await;
+        (changes.position().await, changes, wanted, runtime)
     };
-    let told = stream::once(position).flat_map(move |(changes, position)| {
-        let (id, filter) = (id.clone(), filter.clone());
+    let told = stream::once(start).flat_map(move |(position, changes, wanted, runtime)| {
+        let (id, tasks) = (id.clone(), wanted.tasks(&runtime, &id));
+        let filter = wanted.filter;
+        let params = json!({ "notifications": filter });
+        let acknowledged = tagged("notifications/subscriptions/acknowledged", &params, &id);
         let told = changes.after(position).flat_map(move |(_, change)| {
             let frames = notifications(
                 &change,
@@ -55,11 +61,41 @@ pub(super) fn listen(
             let frames = wanted.map(|(_, method, params)| tagged(method, &params, &id));
             stream::iter(frames.collect::<Vec<_>>())
         });
-        stream::iter([acknowledged.clone()]).chain(told)
+        stream::iter([acknowledged]).chain(stream::select(told, tasks))
     });
     told.take_until(closing.cancelled_owned()).chain(stream::iter([end])).inspect(move |_| {
         let _ = &streams;
     })
+}
+
+/// What a client wants to hear of.
+pub(super) struct Wanted {
+    pub(super) revision: Revision,
+    pub(super) filter: Filter,
+    pub(super) principal: Principal,
+}
+
+impl Wanted {
+    /// Tasks are told of to those whose they are.
+    async fn known(mut self, runtime: &Runtime) -> Self {
+        let wanted = std::mem::take(&mut self.filter.task_ids);
+        for id in wanted.into_iter().take(TASKS) {
+            if runtime.core.engine.get(&id, &self.principal).await.is_ok() {
+                self.filter.task_ids.push(id);
+            }
+        }
+        self
+    }
+
+    fn tasks(&self, runtime: &Runtime, id: &Id) -> impl Stream<Item = Frame> + Send + use<> {
+        let (revision, id) = (self.revision, id.clone());
+        let all = self.filter.task_ids.iter();
+        let all = all.map(|task| tasks::changes(runtime, self.principal.clone(), task.clone()));
+        stream::select_all(all.map(StreamExt::boxed).collect::<Vec<_>>()).map(move |task| {
+            let params = json!(tasks::shown(revision, task));
+            tagged("notifications/tasks", &params, &id)
+        })
+    }
 }
 
 /// A notification that says which subscription it belongs to, by the id's own text.

@@ -9,11 +9,15 @@ mod render;
 mod report;
 mod retry;
 pub(crate) mod session;
+mod tasks;
 
-use crate::runtime::{
-    Runtime,
-    call::{Call, Op},
-    ctx::{Ctx, Release},
+use crate::{
+    auth::Principal,
+    runtime::{
+        Runtime,
+        call::{Call, Op},
+        ctx::{Ctx, Release},
+    },
 };
 use entry::{Caller, Clients, Entered, Step};
 use futures_util::{StreamExt, stream};
@@ -53,6 +57,11 @@ impl Mcp {
         Self::with(runtime, Some(Arc::default()), CancellationToken::new())
     }
 
+    /// The one conversation a process has with whoever started it.
+    pub(crate) fn only(runtime: Runtime) -> Self {
+        Self::with(runtime, Some(Arc::new(Session::only())), CancellationToken::new())
+    }
+
     /// Requests that remember nothing.
     pub(crate) fn stateless(runtime: Runtime, closing: CancellationToken) -> Self {
         Self::with(runtime, None, closing)
@@ -63,6 +72,7 @@ impl Mcp {
         session: Option<Arc<Session>>,
         closing: CancellationToken,
     ) -> Self {
+        runtime.keep_tasks();
         Self { lists: runtime.shelf(), clients: runtime.shelf(), runtime, session, closing }
     }
 
@@ -152,7 +162,10 @@ impl Mcp {
             Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
             Step::Fail(error) => Ok(failed(&id, error)),
             Step::Call(op, retry) => self.run(id, revision, caller, op, retry, carried),
-            Step::Listen(filter) => self.listen(id, revision, filter),
+            Step::Await(task) => self.wait_for(id, revision, caller, task, carried),
+            Step::Listen(filter) => {
+                self.listen(id, revision, filter, Principal::of(&carried.extensions))
+            }
             Step::Remember(change) => Ok(self.remember(id, revision, change)),
         }
     }
@@ -181,14 +194,40 @@ impl Mcp {
         Ok(Frames::stream(Running::new(answer, report, registered)))
     }
 
+    /// Waits for a task: what it tells and asks meanwhile, and its result last.
+    fn wait_for(
+        &self,
+        id: Id,
+        revision: Revision,
+        caller: Caller,
+        task: String,
+        carried: Carried,
+    ) -> Result<Frames, RpcError> {
+        let report = Report::new(self, revision, caller, None, carried);
+        let registered = self.register(&id, || report.clone())?;
+        let (lists, reported) = (self.lists.clone(), report.clone());
+        let answer = async move {
+            let outcome = tasks::result(&reported, revision, task).await;
+            Frame::Response(render::response(id, &lists, revision, &reported, outcome))
+        };
+        Ok(Frames::stream(Running::new(answer, report, registered)))
+    }
+
     /// Tells of changes until the client or the server has enough.
-    fn listen(&self, id: Id, revision: Revision, filter: Filter) -> Result<Frames, RpcError> {
+    fn listen(
+        &self,
+        id: Id,
+        revision: Revision,
+        filter: Filter,
+        principal: Principal,
+    ) -> Result<Frames, RpcError> {
         let cancel = CancellationToken::new();
         let registered = self.register(&id, || Arc::new(cancel.clone()))?;
         let mut end = Reply::new(Body::Empty {});
         end.meta.subscription_id = Some(id.clone());
         let end = self.response(id.clone(), revision, end);
-        let frames = listen::listen(&self.runtime, id, filter, self.closing.clone(), end);
+        let wanted = listen::Wanted { revision, filter, principal };
+        let frames = listen::listen(&self.runtime, id, wanted, self.closing.clone(), end);
         Ok(Frames::stream(frames.take_until(cancel.cancelled_owned()).inspect(move |_| {
             // Its id is in use until it ends.
             let _ = &registered;

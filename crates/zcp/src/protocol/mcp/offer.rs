@@ -1,14 +1,16 @@
 //! What the server offers: its capabilities, computed from what is there.
 
-use super::session::SUBSCRIPTIONS;
+use super::{session::SUBSCRIPTIONS, tasks};
 use crate::runtime::Runtime;
+use serde_json::json;
 use zcp_wire::{
     Revision, RpcError,
     mcp::{
-        Body, Reply,
+        Body, Extra, Reply,
         capabilities::{Empty, ListCapability, ServerCapabilities},
         lifecycle::{DiscoverResult, InitializeResult},
         subscriptions::Filter,
+        tasks::EXTENSION,
     },
 };
 
@@ -27,16 +29,25 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
         (live || there).then_some(ListCapability { list_changed: live, subscribe })
     };
 
+    let mut extensions = runtime.settings.extensions.clone();
+    if live || catalog.has_tools() {
+        extensions.insert(EXTENSION.to_owned(), json!({}));
+    }
     ServerCapabilities {
         tools: list(catalog.has_tools(), false),
         resources: list(catalog.has_resources(), catalog.is_watched()),
         prompts: list(catalog.has_prompts(), false),
         completions: catalog.completes().then_some(Empty {}),
-        tasks: None,
+        tasks: tasks::asks(runtime).then(asked_tasks),
         logging: Some(Empty {}),
         experimental: Default::default(),
-        extensions: runtime.settings.extensions.clone(),
+        extensions,
     }
+}
+
+fn asked_tasks() -> Extra {
+    let tasks = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    tasks.as_object().cloned().unwrap_or_default()
 }
 
 /// Refuses a method the revision does not have, or whose capability is not offered.
@@ -49,7 +60,9 @@ pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Resu
         _ if of("resources/") && method.ends_with("subscribe") => catalog.is_watched(),
         _ if of("resources/") => live || catalog.has_resources(),
         _ if of("completion/") => catalog.completes(),
-        _ if of("subscriptions/") => live || catalog.is_watched(),
+        _ if of("subscriptions/") => live || catalog.is_watched() || catalog.has_tools(),
+        _ if of("tasks/") && revision.asks_for_tasks() => tasks::asks(runtime),
+        _ if of("tasks/") => live || catalog.has_tools(),
         _ => true,
     };
     if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }
@@ -87,6 +100,7 @@ pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
             true => known(runtime, wanted.resource_subscriptions),
             false => vec![],
         },
+        task_ids: wanted.task_ids,
     }
 }
 

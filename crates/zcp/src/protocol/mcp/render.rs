@@ -3,6 +3,7 @@
 use super::{
     lists::Lists,
     report::{Report, VisitFirst},
+    tasks,
 };
 use crate::runtime::{
     Runtime,
@@ -11,6 +12,7 @@ use crate::runtime::{
 use serde_json::json;
 use zcp_wire::{
     Id, Response, Revision, RpcError,
+    error::METHOD_NOT_FOUND,
     mcp::{
         Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
@@ -70,6 +72,16 @@ fn reply(
         Outcome::Completion(completion) => {
             Reply::new(Body::Complete(CompleteResult { completion }))
         }
+        Outcome::Begun(task) => {
+            let shown = tasks::shown(revision, *task);
+            let result_type = Some(ResultType::Task);
+            Reply { result_type, ..Reply::new(Body::Task(Box::new(shown))) }
+        }
+        Outcome::Task(task) => Reply::new(Body::Task(Box::new(tasks::shown(revision, *task)))),
+        Outcome::Tasks(all, next) => {
+            Reply::new(Body::OlderTasks(tasks::page(runtime, revision, all, next)))
+        }
+        Outcome::Done => Reply::new(Body::Empty {}),
         Outcome::Paused => asking(report.input_required(runtime)?),
         Outcome::Fault(Fault::VisitFirst(page, offered)) => {
             match report.visit_first(runtime, page)? {
@@ -86,6 +98,7 @@ fn reply(
         }
         Outcome::Fault(fault) => return Err(error(revision, fault)),
     };
+    report.task().into_iter().for_each(|id| tasks::relate(&mut reply, id));
     reply.meta.server_info = Some(runtime.info_json.clone());
     downgrade(&mut reply, revision);
     Ok(reply)
@@ -96,9 +109,12 @@ fn asking(asked: InputRequired) -> Reply {
     Reply { result_type, ..Reply::new(Body::InputRequired(asked)) }
 }
 
-fn error(revision: Revision, fault: Fault) -> RpcError {
+pub(super) fn error(revision: Revision, fault: Fault) -> RpcError {
     match fault {
-        Fault::Unknown(what) | Fault::Invalid(what) => RpcError::invalid_params(what),
+        Fault::Unknown(what) | Fault::Invalid(what) | Fault::Over(what) => {
+            RpcError::invalid_params(what)
+        }
+        Fault::NotOffered(what) => RpcError::new(METHOD_NOT_FOUND, what),
         Fault::NoResource(uri) => no_resource(revision, &uri),
         Fault::MissingCapability(required) => RpcError::missing_capability(&required),
         Fault::Denied(scope) => {

@@ -5,11 +5,13 @@ use super::{
     entry::Caller,
     retry::Retry,
     session::{Registered, Session, Stoppable},
+    tasks::{Related, related},
 };
 use crate::{
     auth::Principal,
     runtime::{
         Runtime,
+        ask::{fits, lacks},
         ctx::{About, Reporter, Stop},
         error::{CallError, Result},
     },
@@ -24,7 +26,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -35,11 +37,11 @@ use zcp_wire::{
     json,
     mcp::{
         InputRequest, InputRequired,
-        capabilities::ClientCapabilities,
         elicitation::{Elicit, Mode},
         logging::{Level, LogMessage},
+        tasks::RELATED,
     },
-    revision::{Elicitation, Era, downgrade_question},
+    revision::{Era, downgrade_question},
 };
 
 /// Frames a call may have waiting before progress and logs are dropped. Its questions and its
@@ -58,6 +60,8 @@ pub(super) struct Report {
     level: Option<Level>,
     token: Option<ByteString>,
     asking: Asking,
+    /// The task it waits for.
+    related: OnceLock<Box<Related>>,
     // A std mutex: never held across an await.
     outbox: Mutex<Outbox>,
     waker: AtomicWaker,
@@ -115,6 +119,8 @@ impl Report {
             stop: Stop::default(),
             extensions,
             release,
+            task: caller.task,
+            detach: None,
             runtime: mcp.runtime.clone(),
         };
         Arc::new(Self {
@@ -123,6 +129,7 @@ impl Report {
             level: caller.level,
             token: caller.progress,
             asking,
+            related: OnceLock::new(),
             outbox: Mutex::default(),
             waker: AtomicWaker::new(),
         })
@@ -167,7 +174,7 @@ impl Report {
         page: Elicit,
     ) -> Result<VisitFirst, RpcError> {
         let question = InputRequest::Elicit(page.clone());
-        if let Some(required) = lacks(self.revision, &self.about.client, &question) {
+        if let Some(required) = lacks(&self.about.client, &question) {
             return match self.revision.era() {
                 Era::Stateless => Err(RpcError::missing_capability(&required)),
                 Era::Handshake => {
@@ -191,9 +198,34 @@ impl Report {
         }
     }
 
-    fn push(&self, frame: Frame) {
+    /// From now on everything is about a task, whose progress has a token of its own.
+    pub(super) fn relates_to(&self, task: &str, progress: Option<&str>) {
+        self.related.get_or_init(|| {
+            Box::new(Related { id: task.to_owned(), progress: progress.map(ByteString::from) })
+        });
+    }
+
+    /// The task everything is about.
+    pub(super) fn task(&self) -> Option<&str> {
+        self.related.get().map(|related| related.id.as_str())
+    }
+
+    /// A message's parameters, which say what task they are about.
+    fn params(&self, params: &impl Serialize) -> ByteString {
+        let Some(task) = self.task() else { return json::text(params) };
+        let mut params = serde_json::to_value(params).unwrap_or_default();
+        params["_meta"] = json!({ RELATED: related(task) });
+        json::text(&params)
+    }
+
+    pub(super) fn push(&self, frame: Frame) {
         lock(&self.outbox).frames.push_back(frame);
         self.waker.wake();
+    }
+
+    fn notification(&self, method: &'static str, params: &impl Serialize) -> Frame {
+        let method = ByteString::from_static(method);
+        Frame::Notification(Notification { method, params: Some(self.params(params)) })
     }
 
     async fn ask_live(&self, session: &Session, mut question: InputRequest) -> Result<Value> {
@@ -208,7 +240,7 @@ impl Report {
         self.push(Frame::Request(Request {
             id: id.clone(),
             method: question.method().into(),
-            params: Some(json::text(&question)),
+            params: Some(self.params(&question)),
         }));
         let gone = |_| CallError::new("the client went away without an answer");
         let answer = tokio::select! {
@@ -219,7 +251,7 @@ impl Report {
             CallError::new(format!("the client refused the question: {}", error.message))
         })?;
         let answer: Value = serde_json::from_str(&answer)?;
-        super::retry::fits(&asked, &answer).map_err(|why| {
+        fits(&asked, &answer).map_err(|why| {
             CallError::new(format!("the client's answer does not fit the question: {why}"))
         })?;
         Ok(answer)
@@ -227,7 +259,7 @@ impl Report {
 
     /// Refuses a question this client cannot put to anyone.
     fn check(&self, question: &InputRequest) -> Result<()> {
-        let Some(required) = lacks(self.revision, &self.about.client, question) else {
+        let Some(required) = lacks(&self.about.client, question) else {
             return Ok(());
         };
         Err(match self.revision.era() {
@@ -236,42 +268,6 @@ impl Report {
                 CallError::new(format!("this client cannot be asked: it lacks {required}"))
             }
         })
-    }
-}
-
-/// The capabilities a question needs and the client did not declare.
-fn lacks(
-    revision: Revision,
-    client: &ClientCapabilities,
-    question: &InputRequest,
-) -> Option<Value> {
-    let lacking = |has: bool, required: Value| (!has).then_some(required);
-    match question {
-        InputRequest::Elicit(elicit) if elicit.mode == Some(Mode::Url) => lacking(
-            revision.elicitation() == Elicitation::FormAndUrl && client.url(),
-            json!({ "elicitation": { "url": {} } }),
-        ),
-        InputRequest::Elicit(_) => lacking(
-            revision.elicitation() != Elicitation::None && client.form(),
-            json!({ "elicitation": { "form": {} } }),
-        ),
-        InputRequest::Sample(sample) => {
-            let context = sample
-                .include_context
-                .is_some_and(|context| context != zcp_wire::mcp::sampling::IncludeContext::None);
-            lacking(client.sampling(), json!({ "sampling": {} }))
-                .or_else(|| {
-                    let tools = sample.tools.is_some() || sample.tool_choice.is_some();
-                    let has = !tools || client.sampling_tools();
-                    lacking(has, json!({ "sampling": { "tools": {} } }))
-                })
-                .or_else(|| {
-                    let has =
-                        !context || revision < Revision::V2025_11_25 || client.sampling_context();
-                    lacking(has, json!({ "sampling": { "context": {} } }))
-                })
-        }
-        InputRequest::Roots(_) => lacking(client.roots(), json!({ "roots": {} })),
     }
 }
 
@@ -294,7 +290,8 @@ impl Reporter for Report {
     }
 
     fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        let Some(token) = &self.token else { return };
+        let task = self.related.get().and_then(|related| related.progress.as_ref());
+        let Some(token) = task.or(self.token.as_ref()) else { return };
         let now = Instant::now();
         let mut outbox = lock(&self.outbox);
         let total = total.filter(|total| total.is_finite());
@@ -314,10 +311,8 @@ impl Reporter for Report {
             return;
         };
         let message = message.filter(|_| self.revision > Revision::V2024_11_05);
-        outbox.frames.push_back(notification(
-            "notifications/progress",
-            &Progress { progress_token: token, progress: done, total, message },
-        ));
+        let progress = Progress { progress_token: token, progress: done, total, message };
+        outbox.frames.push_back(self.notification("notifications/progress", &progress));
         drop(outbox);
         self.waker.wake();
     }
@@ -338,7 +333,7 @@ impl Reporter for Report {
         }
         logs.left -= 1.0;
         let message = LogMessage { level, logger: logger.map(str::to_owned), data };
-        outbox.frames.push_back(notification("notifications/message", &message));
+        outbox.frames.push_back(self.notification("notifications/message", &message));
         drop(outbox);
         self.waker.wake();
     }
@@ -362,10 +357,11 @@ impl Reporter for Report {
         }
     }
 
-    fn keep(&self, key: &str, value: Value) {
+    fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()> {
         if let Asking::Retry(retry) = &self.asking {
             lock(retry).keep(key, value);
         }
+        Box::pin(std::future::ready(()))
     }
 }
 

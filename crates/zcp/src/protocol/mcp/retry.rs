@@ -5,6 +5,7 @@ use crate::{
     clock,
     runtime::{
         Runtime,
+        ask::fits,
         call::Op,
         error::{CallError, Result},
     },
@@ -17,12 +18,7 @@ use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 use zcp_wire::{
     RpcError,
-    mcp::{
-        InputRequest, InputRequired,
-        elicitation::{Action, ElicitResult, Mode},
-        roots::ListRootsResult,
-        sampling::CreateMessageResult,
-    },
+    mcp::{InputRequest, InputRequired},
     params::{Params, optional_text},
 };
 
@@ -59,7 +55,7 @@ impl Bound {
             Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
             Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
             Op::ReadResource { uri } => ("resource", uri, None),
-            Op::List { .. } | Op::Complete(_) => return String::new(),
+            Op::List { .. } | Op::Complete(_) | Op::Task(_) => return String::new(),
         };
         let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
         format!("{}\n{kind}\n{name}\n{digest}", self.principal.as_str())
@@ -84,7 +80,7 @@ impl Retry {
         params: &Params<'_>,
         principal: &Principal,
     ) -> Result<Option<Self>, RpcError> {
-        if let Op::List { .. } | Op::Complete(_) = op {
+        if let Op::List { .. } | Op::Complete(_) | Op::Task(_) = op {
             return Ok(None);
         }
         let request = Bound { op: op.clone(), principal: principal.clone() };
@@ -194,9 +190,7 @@ impl Retry {
         if plain.len() > LARGEST {
             return Err(RpcError::internal("the answers of this call are too large to carry"));
         }
-        let request = |(key, question): (String, InputRequest)| {
-            (key, json!({ "method": question.method(), "params": question }))
-        };
+        let request = |(key, question): (String, InputRequest)| (key, question.to_value());
         Ok(InputRequired {
             input_requests: std::mem::take(&mut asking.asked).into_iter().map(request).collect(),
             request_state: Some(runtime.keys.seal(&plain, bound.as_bytes())),
@@ -230,26 +224,4 @@ fn canonical(json: &str) -> String {
         }
     }
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
-}
-
-/// Whether an answer is one to this question.
-pub(super) fn fits(question: &InputRequest, answer: &Value) -> Result<(), String> {
-    fn shaped<T: for<'a> Deserialize<'a>>(answer: &Value) -> Result<T, String> {
-        T::deserialize(answer).map_err(|error| error.to_string())
-    }
-    match question {
-        InputRequest::Sample(_) => shaped::<CreateMessageResult>(answer).map(drop),
-        InputRequest::Roots(_) => shaped::<ListRootsResult>(answer).map(drop),
-        InputRequest::Elicit(elicit) => {
-            let result: ElicitResult = shaped(answer)?;
-            if result.action != Action::Accept || elicit.mode == Some(Mode::Url) {
-                return Ok(());
-            }
-            let Some(schema) = &elicit.requested_schema else {
-                return Ok(());
-            };
-            let content = result.content.unwrap_or_else(|| json!({}));
-            crate::runtime::check_against(schema, &content)
-        }
-    }
 }

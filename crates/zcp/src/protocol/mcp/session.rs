@@ -9,12 +9,12 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,8 @@ pub(crate) struct Session {
     memory: Mutex<Memory>,
     running: Mutex<Requests>,
     pending: Pending,
+    /// What it is called without a name in the store, if anyone wants to know.
+    unnamed: OnceLock<Arc<str>>,
 }
 
 /// Requests under way. Room for one: most clients wait for an answer before they ask again.
@@ -132,6 +134,11 @@ impl Handshakes {
             }
             Elicitation::FormAndUrl => (),
         }
+        // What came without being declared.
+        let sampling = capabilities.0.get_mut("sampling").and_then(Value::as_object_mut);
+        if let Some(sampling) = sampling.filter(|_| !revision.declares_sampling_context()) {
+            sampling.entry("context").or_insert_with(|| json!({}));
+        }
         let capabilities = Arc::new(capabilities);
         let shared = Arc::new(Handshake { revision, capabilities, declared, client });
         if all.len() >= SHARED_HANDSHAKES {
@@ -199,6 +206,19 @@ impl Session {
     /// Several servers may ask in one session, so each has ids of its own.
     fn named(id: Arc<str>, server: Arc<str>) -> Self {
         Self { id: Some(id), pending: Pending::named(server), ..Self::default() }
+    }
+
+    /// The one conversation a process has with whoever started it.
+    pub(crate) fn only() -> Self {
+        Self { unnamed: OnceLock::from(Arc::from("stdio")), ..Self::default() }
+    }
+
+    /// What tells this conversation from others: what nobody in particular does in it is its own.
+    pub(crate) fn conversation(&self) -> Arc<str> {
+        match &self.id {
+            Some(id) => id.clone(),
+            None => self.unnamed.get_or_init(|| crate::token().into()).clone(),
+        }
     }
 
     /// What the store holds of a session.

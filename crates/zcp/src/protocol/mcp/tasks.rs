@@ -1,0 +1,300 @@
+//! Tasks in both designs: asked for and waited for in 2025-11-25, made by the server and looked at
+//! since 2026-07-28.
+
+use super::{
+    Mcp,
+    entry::Caller,
+    report::{Report, notification},
+};
+use crate::{
+    auth::Principal,
+    runtime::{
+        Runtime,
+        call::{Call, Fault, Op, Outcome},
+        ctx::{Ctx, Reporter},
+        error::Result,
+        tasks::{Asked, End, News, Task, TaskOp, Wish, needs_extension},
+    },
+};
+use bytestring::ByteString;
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::{Map, Value, json};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::time::sleep;
+use zcp_wire::{
+    Revision, RpcError,
+    mcp::{
+        Page, Reply,
+        tasks::{EXTENSION, OlderTask, Task as Shown, TaskStatus},
+        tools::CallToolResult,
+    },
+    params::{Params, member, optional_text, text},
+};
+
+/// How often a task is looked at while its client waits, whatever its news say.
+const LOOK: Duration = Duration::from_secs(5);
+/// What cursors of the list of tasks are bound to.
+const CURSOR: &[u8] = b"cursor:tasks";
+
+/// The two ways there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Design {
+    /// 2025-11-25: a client asks for a task, and waits for its result.
+    Asked,
+    /// Since 2026-07-28: the server makes a task, and its client looks at it.
+    Looked,
+}
+
+/// What a stateless caller thinks of its call becoming a task.
+pub(super) fn welcome(caller: &Caller) -> Wish {
+    match caller.capabilities.extension(EXTENSION) {
+        true => Wish::Welcome,
+        false => Wish::Unable,
+    }
+}
+
+/// The task a call of 2025-11-25 asks to be, if there are any.
+pub(super) fn wish(mcp: &Mcp, caller: &Caller, task: &str) -> Wish {
+    match asks(&mcp.runtime) {
+        false => Wish::Unasked,
+        true => {
+            let (ttl, progress) = (ttl(task), caller.progress.clone());
+            Wish::Asked(Box::new(Asked { ttl, progress, ..asked(mcp) }))
+        }
+    }
+}
+
+fn asked(mcp: &Mcp) -> Asked {
+    let conversation = mcp.session.as_ref().map(|session| session.conversation());
+    Asked { conversation, ..Asked::default() }
+}
+
+fn ttl(task: &str) -> Option<Duration> {
+    let task: Value = serde_json::from_str(task).ok()?;
+    let ms = task.get("ttl")?.as_f64().filter(|ms| *ms >= 0.0)?;
+    Duration::try_from_secs_f64(ms / 1000.0).ok()
+}
+
+/// Whether clients that ask for tasks can have any.
+pub(super) fn asks(runtime: &Runtime) -> bool {
+    runtime.is_live || runtime.catalog().has_long_tools()
+}
+
+/// Refuses a stateless client that does not follow tasks.
+pub(super) fn check_extension(caller: &Caller) -> Result<(), RpcError> {
+    match (caller.capabilities.extension(EXTENSION), needs_extension()) {
+        (false, Fault::MissingCapability(required)) => Err(RpcError::missing_capability(&required)),
+        _ => Ok(()),
+    }
+}
+
+/// What a method does with a task.
+pub(super) fn operation(
+    mcp: &Mcp,
+    method: &str,
+    params: &Params<'_>,
+    design: Design,
+) -> Result<TaskOp, RpcError> {
+    if method == "tasks/list" {
+        let cursor = optional_text("cursor", params.cursor)?;
+        let opened = cursor.map(|cursor| {
+            let bytes = mcp.runtime.keys.open(&cursor, CURSOR)?;
+            Some(u64::from_be_bytes(bytes.try_into().ok()?))
+        });
+        let after = opened.unwrap_or(Some(0)).ok_or_else(|| {
+            RpcError::invalid_params("`cursor` is not one of this list: start again without it")
+        })?;
+        return Ok(TaskOp::List { conversation: asked(mcp).conversation, after });
+    }
+    let id = text("taskId", params.task_id)?.into_owned();
+    match method {
+        "tasks/get" => Ok(TaskOp::Get { id }),
+        "tasks/cancel" => Ok(TaskOp::Cancel { id, quietly: design == Design::Looked }),
+        "tasks/update" => {
+            let answers: Map<String, Value> = member("inputResponses", params.input_responses)?;
+            Ok(TaskOp::Answer { id, answers })
+        }
+        other => Err(RpcError::method_not_found(other)),
+    }
+}
+
+/// A task as its client is shown it.
+pub(super) fn shown(revision: Revision, task: Task) -> Shown {
+    let time = |at| humantime::format_rfc3339_millis(at).to_string();
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (result, error) = match task.end {
+        None => (None, None),
+        Some(End::Fault(fault)) => (None, Some(super::render::error(revision, fault))),
+        Some(End::Tool(output)) => {
+            let mut result = json!(CallToolResult {
+                content: output.content,
+                structured_content: output.structured,
+                is_error: output.is_error,
+            });
+            if !output.meta.is_empty() {
+                result["_meta"] = Value::Object(output.meta);
+            }
+            (Some(result), None)
+        }
+    };
+    Shown {
+        task_id: task.id,
+        status: match task.status {
+            TaskStatus::Queued => TaskStatus::Working,
+            status => status,
+        },
+        status_message: task.message,
+        created_at: time(task.created),
+        last_updated_at: time(task.updated),
+        ttl_ms: Some(ms(task.ttl)),
+        poll_interval_ms: Some(ms(task.poll)),
+        input_requests: task.asked.iter().map(|(key, one)| (key.clone(), one.to_value())).collect(),
+        result,
+        error,
+    }
+}
+
+pub(super) fn page(
+    runtime: &Runtime,
+    revision: Revision,
+    tasks: Vec<Task>,
+    next: Option<u64>,
+) -> Page<OlderTask> {
+    Page {
+        items: tasks.into_iter().map(|task| shown(revision, task).older()).collect(),
+        next_cursor: next.map(|at| runtime.keys.seal_stable(&at.to_be_bytes(), CURSOR)),
+    }
+}
+
+/// Waits for a task's result in the design of 2025-11-25. Meanwhile this is where it asks, and
+/// where its progress and its changes are told.
+pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
+    let (runtime, principal) = (report.runtime(), report.about().principal.clone());
+    let engine = &runtime.core.engine;
+    let mut grown = engine.watch(&id);
+    let mut seen = engine.news_after(&id, 0).await.last().map_or(0, |(at, _)| *at);
+    let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
+    let (mut status, mut look) = (None, true);
+    loop {
+        let task = match look {
+            true => {
+                let (op, ctx) = (TaskOp::Get { id: id.clone() }, Ctx::new(report.clone()));
+                match runtime.call(Call { op: Op::Task(op), ctx }).await {
+                    Outcome::Task(task) => *task,
+                    other => return other,
+                }
+            }
+            false => match engine.get(&id, &principal).await {
+                Ok(task) => task,
+                Err(fault) => return Outcome::Fault(fault),
+            },
+        };
+        report.relates_to(&id, task.progress.as_deref());
+        tell(report, &engine.news_after(&id, seen).await, &mut seen);
+        match task.end {
+            Some(End::Tool(output)) => return Outcome::Tool(output),
+            Some(End::Fault(fault)) => return Outcome::Fault(fault),
+            None if task.status.is_over() => {
+                return Outcome::Fault(Fault::Over("the task was cancelled".to_owned()));
+            }
+            None => (),
+        }
+        for (key, question) in task.asked.iter().filter(|(key, _)| asked.insert(key.clone())) {
+            let (report, key, question) = (report.clone(), key.clone(), question.clone());
+            asking.push(answer(report, key, question));
+        }
+        if status.replace(task.status).is_some_and(|before| before != task.status) {
+            let older = shown(revision, task).older();
+            report.push(notification("notifications/tasks/status", &older));
+        }
+        tokio::select! {
+            Some(()) = grown.next() => look = false,
+            Some((key, answer)) = asking.next() => {
+                if let Err(error) = engine.settle(&id, vec![(&*key, answer)]).await {
+                    tracing::error!("an answer is lost: {error}");
+                }
+                look = false;
+            }
+            () = sleep(LOOK) => look = true,
+        }
+    }
+}
+
+type Answered = (String, Result<Value, String>);
+
+fn answer(
+    report: Arc<Report>,
+    key: String,
+    question: zcp_wire::mcp::InputRequest,
+) -> BoxFuture<'static, Answered> {
+    async move {
+        let answer = report.ask(&key, question).await;
+        (key, answer.map_err(|error| error.to_string()))
+    }
+    .boxed()
+}
+
+fn tell(report: &Report, news: &[(u64, News)], seen: &mut u64) {
+    for (at, one) in news {
+        *seen = *at;
+        match one {
+            News::Changed => (),
+            News::Progress(done, total, words) => report.progress(*done, *total, words.as_deref()),
+            News::Log(level, logger, data) => report.log(*level, logger.as_deref(), data.clone()),
+        }
+    }
+}
+
+/// A task as it is now and whenever it changes, until it is over or forgotten.
+pub(super) fn changes(
+    runtime: &Runtime,
+    principal: Principal,
+    id: String,
+) -> impl Stream<Item = Task> + Send + use<> {
+    let engine = runtime.core.engine.clone();
+    let grown = engine.watch(&id);
+    let start = (engine, grown, principal, id, None, false);
+    futures_util::stream::unfold(
+        start,
+        |(engine, mut grown, principal, id, last, over)| async move {
+            if over {
+                return None;
+            }
+            loop {
+                let task = engine.get(&id, &principal).await;
+                // The store may be away for a while.
+                if let Err(Fault::Unknown(_)) = &task {
+                    return None;
+                }
+                if let Ok(task) = task
+                    && last != Some((task.status, task.updated))
+                {
+                    let (now, over) = ((task.status, task.updated), task.status.is_over());
+                    return Some((task, (engine, grown, principal, id, Some(now), over)));
+                }
+                tokio::select! {
+                    Some(()) = grown.next() => (),
+                    () = sleep(LOOK) => (),
+                }
+            }
+        },
+    )
+}
+
+/// A message about a task says so, until 2025-11-25.
+pub(super) fn related(id: &str) -> Value {
+    json!({ "taskId": id })
+}
+
+/// The result of a task is about it.
+pub(super) fn relate(reply: &mut Reply, id: &str) {
+    let key = zcp_wire::mcp::tasks::RELATED.to_owned();
+    reply.meta.extra.insert(key, related(id));
+}
+
+/// What a call's progress is reported under, and the task it is.
+#[derive(Debug)]
+pub(super) struct Related {
+    pub(super) id: String,
+    pub(super) progress: Option<ByteString>,
+}

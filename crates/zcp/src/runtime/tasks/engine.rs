@@ -1,0 +1,285 @@
+//! What is done with tasks that were begun, whichever process runs them.
+
+use super::{
+    Task, TaskOp, Tasks, keeper,
+    record::{News, Record},
+};
+use crate::{
+    auth::Principal,
+    runtime::{
+        Core,
+        ask::fits,
+        call::{Fault, Outcome},
+        ctx::Ctx,
+    },
+    seal::digest,
+    store::{If, Store, StoreError, StoreResult},
+};
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value};
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicUsize},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use zcp_wire::mcp::tasks::TaskStatus;
+
+/// News of one task that are kept for whoever is slow.
+const NEWS: usize = 64;
+/// Tasks one caller's list goes back to.
+const LISTED: usize = 1000;
+/// The longest id there is.
+const LONGEST_ID: usize = 64;
+
+/// The tasks of one store, as one process sees them.
+pub(crate) struct Engine {
+    pub(super) settings: Tasks,
+    pub(super) store: Arc<dyn Store>,
+    /// Tasks that may run, and those that wait for that.
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// What this process runs under, and when that was made known last.
+    pub(super) lease: Mutex<Option<(Arc<str>, Instant)>>,
+    pub(super) begun: Notify,
+    /// When the store was away last.
+    pub(super) away: Mutex<Option<Instant>>,
+    pub(super) tracker: TaskTracker,
+    pub(super) stop: CancellationToken,
+}
+
+/// Does something with tasks for a caller.
+pub(in crate::runtime) async fn call(core: &Core, op: TaskOp, ctx: &Ctx) -> Outcome {
+    let (engine, principal) = (&core.engine, ctx.principal());
+    let done = match op {
+        TaskOp::Get { id } => {
+            keeper::heal(core, ctx, &id).await;
+            engine.get(&id, principal).await.map(|task| Outcome::Task(Box::new(task)))
+        }
+        TaskOp::Answer { id, answers } => {
+            engine.answer(&id, principal, &answers).await.map(|()| Outcome::Done)
+        }
+        TaskOp::Cancel { id, quietly } => match engine.cancel(&id, principal).await {
+            Ok(_) | Err(Fault::Over(_)) if quietly => Ok(Outcome::Done),
+            cancelled => cancelled.map(|task| Outcome::Task(Box::new(task))),
+        },
+        TaskOp::List { conversation, after } => {
+            let scope = scope(principal, conversation.as_deref());
+            engine.list(scope, after, core.page_size).await
+        }
+    };
+    done.unwrap_or_else(Outcome::Fault)
+}
+
+impl Engine {
+    pub(in crate::runtime) fn new(settings: Tasks, store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            slots: Arc::new(Semaphore::new(settings.at_once)),
+            waiting: Arc::default(),
+            lease: Mutex::default(),
+            begun: Notify::new(),
+            away: Mutex::default(),
+            tracker: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            settings,
+        }
+    }
+
+    /// A caller's task as it is.
+    pub(crate) async fn get(&self, id: &str, principal: &Principal) -> Result<Task, Fault> {
+        Ok(self.owned(id, principal).await?.view(id, self.settings.poll))
+    }
+
+    async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {
+        let found = self.load(id).await.map_err(|error| unavailable(&error))?;
+        let own = found.filter(|(record, _)| record.owner == principal.as_str());
+        own.map(|(record, _)| record).ok_or_else(unknown)
+    }
+
+    /// Answers what a task asks. What it does not ask is ignored; an answer that does not fit is
+    /// refused, and changes nothing.
+    async fn answer(
+        &self,
+        id: &str,
+        principal: &Principal,
+        answers: &Map<String, Value>,
+    ) -> Result<(), Fault> {
+        let mut record = self.owned(id, principal).await?;
+        for (key, answer) in answers {
+            let asked = record.outstanding(key).and_then(|question| question.asked());
+            let Some(asked) = asked else { continue };
+            fits(&asked, answer).map_err(|why| {
+                Fault::Invalid(format!("the answer to `{key}` does not fit: {why}"))
+            })?;
+        }
+        let answers = answers.iter().map(|(key, answer)| (key.as_str(), Ok(answer.clone())));
+        self.settle(id, answers.collect()).await.map_err(|error| unavailable(&error))
+    }
+
+    /// Writes down answers, or why there are none.
+    pub(crate) async fn settle(
+        &self,
+        id: &str,
+        answers: Vec<(&str, Result<Value, String>)>,
+    ) -> StoreResult<()> {
+        let settled = self.change(id, |record| {
+            let mut changed = false;
+            for (key, answer) in &answers {
+                if let Some(question) = record.outstanding(key) {
+                    question.answer = Some(answer.clone());
+                    changed = true;
+                }
+            }
+            if changed && !record.status.is_over() {
+                record.go_on();
+            }
+            changed
+        });
+        settled.await.map(drop)
+    }
+
+    /// Gives a task up. Whoever runs it hears of it.
+    async fn cancel(&self, id: &str, principal: &Principal) -> Result<Task, Fault> {
+        self.owned(id, principal).await?;
+        let mut over = None;
+        let cancelled = self.change(id, |record| {
+            over = record.status.is_over().then_some(record.status);
+            if over.is_none() {
+                record.status = TaskStatus::Cancelled;
+                record.message = Some("cancelled by its client".to_owned());
+            }
+            over.is_none()
+        });
+        let record = cancelled.await.map_err(|error| unavailable(&error))?.ok_or_else(unknown)?;
+        match over {
+            Some(status) => Err(Fault::Over(format!("the task is over: {}", status.as_str()))),
+            None => Ok(record.view(id, self.settings.poll)),
+        }
+    }
+
+    async fn list(&self, scope: Option<String>, after: u64, size: usize) -> Result<Outcome, Fault> {
+        let Some(scope) = scope else { return Ok(Outcome::Tasks(vec![], None)) };
+        let held = match self.store.after(&scope, after).await {
+            // What was dropped meanwhile is the oldest: the rest is still in order.
+            Err(StoreError::Gone) => {
+                let all = self.store.after(&scope, 0).await;
+                all.map(|all| all.into_iter().filter(|(at, _)| *at > after).collect())
+            }
+            held => held,
+        };
+        let (mut tasks, mut next) = (vec![], None);
+        for (position, id) in held.map_err(|error| unavailable(&error))? {
+            if tasks.len() == size {
+                return Ok(Outcome::Tasks(tasks, next));
+            }
+            next = Some(position);
+            let id = String::from_utf8_lossy(&id);
+            let found = self.load(&id).await.map_err(|error| unavailable(&error))?;
+            tasks.extend(found.map(|(record, _)| record.view(&id, self.settings.poll)));
+        }
+        Ok(Outcome::Tasks(tasks, None))
+    }
+
+    /// What is told of a task from now on, after a position: read it again with
+    /// [`news_after`](Self::news_after) whenever this wakes.
+    pub(crate) fn watch(&self, id: &str) -> BoxStream<'static, ()> {
+        self.store.watch(&key(id))
+    }
+
+    /// News of a task, as far as they are still known.
+    pub(crate) async fn news_after(&self, id: &str, position: u64) -> Vec<(u64, News)> {
+        let key = key(id);
+        let held = match self.store.after(&key, position).await {
+            Err(StoreError::Gone) => self.store.after(&key, 0).await,
+            held => held,
+        };
+        let held = held.unwrap_or_default().into_iter();
+        held.filter_map(|(at, text)| Some((at, serde_json::from_slice(&text).ok()?))).collect()
+    }
+
+    /// Writes a task that is new, where its caller and its runner find it again.
+    pub(super) async fn create(
+        &self,
+        id: &str,
+        record: &Record,
+        scope: Option<String>,
+    ) -> StoreResult<()> {
+        // Whoever goes through a list of ids must come across it while it can be read.
+        let twice = Some(record.left() * 2);
+        let name = Bytes::copy_from_slice(id.as_bytes());
+        let run = keeper::run_log(&record.runner);
+        self.store.append(&run, name.clone(), keeper::RUNS, twice).await?;
+        let key = key(id);
+        self.store.put(&key, record.to_bytes(), If::Absent, Some(record.left())).await?;
+        if let Some(scope) = scope {
+            self.store.append(&scope, name, LISTED, twice).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn load(&self, id: &str) -> StoreResult<Option<(Record, u64)>> {
+        if id.len() > LONGEST_ID {
+            return Ok(None);
+        }
+        let entry = self.store.get(&key(id)).await?;
+        Ok(entry.and_then(|entry| Some((Record::read(&entry.value)?, entry.version))))
+    }
+
+    /// Changes a task beside whatever other processes do, unless `change` says there is nothing
+    /// to change. Gives it as it is then.
+    pub(super) async fn change(
+        &self,
+        id: &str,
+        mut change: impl FnMut(&mut Record) -> bool,
+    ) -> StoreResult<Option<Record>> {
+        loop {
+            let Some((mut record, version)) = self.load(id).await? else { return Ok(None) };
+            if !change(&mut record) {
+                return Ok(Some(record));
+            }
+            record.updated = crate::clock::now_ms();
+            let unchanged = If::Version(version);
+            let left = Some(record.left());
+            if self.store.put(&key(id), record.to_bytes(), unchanged, left).await? {
+                self.tell(id, &News::Changed, record.left()).await;
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// Tells those who watch a task. They look by themselves now and then, too.
+    pub(super) async fn tell(&self, id: &str, news: &News, left: Duration) {
+        let text = serde_json::to_vec(news).unwrap_or_default();
+        if let Err(error) = self.store.append(&key(id), text.into(), NEWS, Some(left)).await {
+            tracing::warn!("news of a task could not be told: {error}");
+        }
+    }
+}
+
+/// Where a caller's tasks are listed: nobody's are in the conversation they began in.
+pub(super) fn scope(principal: &Principal, conversation: Option<&str>) -> Option<String> {
+    let named = match (principal.as_str(), conversation) {
+        ("", None) => return None,
+        ("", Some(conversation)) => format!("conversation\n{conversation}"),
+        (name, _) => format!("principal\n{name}"),
+    };
+    Some(format!("tasks/{}", digest(named.as_bytes())))
+}
+
+fn key(id: &str) -> String {
+    ["task/", id].concat()
+}
+
+fn unknown() -> Fault {
+    Fault::Unknown("no such task: it may have expired".to_owned())
+}
+
+pub(super) fn unavailable(error: &StoreError) -> Fault {
+    tracing::error!("{error}");
+    Fault::Failed("the store is unavailable: try again later".to_owned())
+}

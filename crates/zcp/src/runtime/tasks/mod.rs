@@ -1,0 +1,214 @@
+//! Calls that go on after they were answered. What a task is, and what can be done with one.
+
+mod engine;
+mod keeper;
+mod record;
+mod run;
+mod work;
+
+use super::{
+    call::Fault,
+    output::Output,
+    tool::{ReadyTool, Support},
+};
+use bytestring::ByteString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use zcp_wire::mcp::{
+    InputRequest,
+    tasks::{EXTENSION, TaskStatus},
+};
+
+pub(crate) use engine::Engine;
+pub(super) use engine::call;
+pub(crate) use keeper::keep;
+pub(crate) use record::News;
+pub(super) use run::{begin, run_or_begin};
+
+/// How a server runs tasks.
+///
+/// ```
+/// use std::time::Duration;
+/// use zcp::{Server, Tasks};
+///
+/// let tasks = Tasks::default().at_once(8).kept_for(Duration::from_secs(600));
+/// # let _ =
+/// Server::new("demo").tasks(tasks);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tasks {
+    at_once: usize,
+    waiting: usize,
+    kept_for: Duration,
+    poll: Duration,
+    promoted_after: Option<Duration>,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            at_once: 64,
+            waiting: 1000,
+            kept_for: Duration::from_secs(60 * 60),
+            poll: Duration::from_secs(1),
+            promoted_after: Some(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl Tasks {
+    /// So many run at once in one process: 64 unless said otherwise.
+    #[must_use]
+    pub fn at_once(self, tasks: usize) -> Self {
+        Self { at_once: tasks.max(1), ..self }
+    }
+
+    /// So many may wait for their turn in one process: 1000 unless said otherwise. More are refused.
+    #[must_use]
+    pub fn waiting(self, tasks: usize) -> Self {
+        Self { waiting: tasks, ..self }
+    }
+
+    /// How long a task is kept from its beginning, if its client does not say: an hour unless said
+    /// otherwise. One that still runs is kept for longer.
+    #[must_use]
+    pub fn kept_for(self, time: Duration) -> Self {
+        Self { kept_for: time, ..self }
+    }
+
+    /// How long clients are told to wait before they look again: a second unless said otherwise.
+    #[must_use]
+    pub fn looked_at_every(self, pause: Duration) -> Self {
+        Self { poll: pause, ..self }
+    }
+
+    /// A call that takes longer goes on as a task, if its client follows tasks the server makes:
+    /// 10 seconds unless said otherwise.
+    #[must_use]
+    pub fn promoted_after(self, time: Duration) -> Self {
+        Self { promoted_after: Some(time), ..self }
+    }
+
+    /// No call becomes a task just because it is slow.
+    #[must_use]
+    pub fn never_promoted(self) -> Self {
+        Self { promoted_after: None, ..self }
+    }
+}
+
+/// What a caller thinks of tasks.
+#[derive(Debug, Clone, Default)]
+pub enum Wish {
+    /// It would have to ask for one, and did not.
+    #[default]
+    Unasked,
+    /// It asks for one.
+    Asked(Box<Asked>),
+    /// It takes one wherever the server makes one.
+    Welcome,
+    /// It would have to say that it can follow one, and did not.
+    Unable,
+}
+
+/// A call that is to be a task.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// How long it is to be kept from its beginning.
+    pub ttl: Option<Duration>,
+    /// What its progress is reported under: JSON text.
+    pub progress: Option<ByteString>,
+    /// The conversation it is listed in, if its caller is nobody in particular.
+    pub conversation: Option<Arc<str>>,
+}
+
+/// What is done with tasks. Each knows its own caller's only.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "each field is the parameter of its name")]
+pub enum TaskOp {
+    /// How one is.
+    Get { id: String },
+    /// Answers to what one asks, by the questions' keys.
+    Answer { id: String, answers: Map<String, Value> },
+    /// Gives one up. What is over stays so, which is a fault unless done quietly.
+    Cancel { id: String, quietly: bool },
+    /// A page of the caller's tasks, or of its conversation's, after a position.
+    List { conversation: Option<Arc<str>>, after: u64 },
+}
+
+/// A task as it is.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// What it is known by: nobody can guess it.
+    pub id: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// By whom: empty for nobody in particular.
+    pub owner: String,
+    /// How far it is.
+    pub status: TaskStatus,
+    /// In words.
+    pub message: Option<String>,
+    /// When it began.
+    pub created: SystemTime,
+    /// When it changed last.
+    pub updated: SystemTime,
+    /// How long it is kept from its beginning.
+    pub ttl: Duration,
+    /// How long its client should wait before it looks again.
+    pub poll: Duration,
+    /// What it asks and has no answer to.
+    pub asked: Vec<(String, InputRequest)>,
+    /// What it came to.
+    pub end: Option<End>,
+    /// What its progress is reported under: JSON text.
+    pub(crate) progress: Option<String>,
+}
+
+/// What a task came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// What its tool gave, good or bad.
+    Tool(Output),
+    /// Why it gave nothing.
+    Fault(Fault),
+}
+
+/// How a call of a tool goes.
+pub(super) enum Way {
+    /// Its caller waits.
+    Wait,
+    /// Its caller waits, but not for long.
+    WaitAWhile,
+    /// It is a task.
+    Task(Box<Asked>),
+    /// Not at all.
+    Refused(Fault),
+}
+
+/// Decides how a call goes: what the tool supports, and what the caller thinks of it.
+pub(super) fn way(tool: &ReadyTool, wish: &Wish) -> Way {
+    let name = &tool.info.name;
+    match (tool.support, wish) {
+        (Support::Required | Support::Optional, Wish::Asked(asked)) => Way::Task(asked.clone()),
+        (Support::Required | Support::Optional, Wish::Welcome) => Way::Task(Box::default()),
+        (Support::Required, Wish::Unable) => Way::Refused(needs_extension()),
+        (Support::Required, Wish::Unasked) => {
+            Way::Refused(Fault::NotOffered(format!("tool `{name}` can only be run as a task")))
+        }
+        (Support::Forbidden, Wish::Asked(_)) => {
+            Way::Refused(Fault::NotOffered(format!("tool `{name}` cannot be run as a task")))
+        }
+        (Support::Forbidden, Wish::Welcome) => Way::WaitAWhile,
+        _ => Way::Wait,
+    }
+}
+
+/// The client must say that it follows tasks the server makes.
+pub(crate) fn needs_extension() -> Fault {
+    Fault::MissingCapability(json!({ "extensions": { EXTENSION: {} } }))
+}

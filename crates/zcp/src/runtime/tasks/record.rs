@@ -1,0 +1,217 @@
+//! A task as the store holds it, and the news of it.
+
+use super::{Asked, End, Task};
+use crate::{
+    clock,
+    runtime::{
+        call::{Fault, Outcome},
+        ctx::About,
+        output::Output,
+    },
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::{Duration, SystemTime};
+use zcp_wire::mcp::{
+    InputRequest, capabilities::ClientCapabilities, logging::Level, tasks::TaskStatus,
+};
+
+/// How long a client may have a task kept.
+const SHORTEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// All that another process needs to know of a task. Times are milliseconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) tool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) args: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) owner: String,
+    #[serde(default)]
+    pub(super) client: ClientCapabilities,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) progress: Option<String>,
+    /// The process that runs it, and the how manyth run it is.
+    pub(super) runner: String,
+    pub(super) runs: u32,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    /// How long it is kept: from its beginning, and beyond its end if it takes long.
+    pub(super) ttl: u64,
+    kept_for: u64,
+    pub(super) status: TaskStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) questions: Vec<Question>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) kept: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<End>,
+}
+
+/// Something a task asked. Its key is never used for anything else.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Question {
+    pub(super) key: String,
+    method: String,
+    params: Value,
+    /// The answer, or why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<Result<Value, String>>,
+}
+
+impl Question {
+    pub(super) fn new(key: &str, question: &InputRequest) -> Self {
+        let params = serde_json::to_value(question).unwrap_or_default();
+        Self { key: key.to_owned(), method: question.method().to_owned(), params, answer: None }
+    }
+
+    pub(super) fn asked(&self) -> Option<InputRequest> {
+        InputRequest::read(&self.method, self.params.clone())
+    }
+}
+
+/// What is told of a task while it goes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum News {
+    /// Its record.
+    Changed,
+    /// How far it is.
+    Progress(f64, Option<f64>, Option<String>),
+    /// Something for its client's developer.
+    Log(Level, Option<String>, Value),
+}
+
+impl Record {
+    pub(super) fn new(
+        tool: String,
+        args: Option<String>,
+        about: &About,
+        asked: &Asked,
+        kept_for: Duration,
+    ) -> Self {
+        let kept_for = asked.ttl.map_or(kept_for, |ttl| ttl.clamp(SHORTEST, LONGEST));
+        let kept_for = u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX);
+        let now = clock::now_ms();
+        Self {
+            tool,
+            args,
+            owner: about.principal.as_str().to_owned(),
+            client: (*about.client).clone(),
+            progress: asked.progress.as_ref().map(ToString::to_string),
+            runner: String::new(),
+            runs: 1,
+            created: now,
+            updated: now,
+            ttl: kept_for,
+            kept_for,
+            status: TaskStatus::Working,
+            message: None,
+            questions: vec![],
+            kept: Map::new(),
+            end: None,
+        }
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    pub(super) fn to_bytes(&self) -> Bytes {
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+
+    /// How long it is kept from now on.
+    pub(super) fn left(&self) -> Duration {
+        let end = self.created.saturating_add(self.ttl);
+        Duration::from_millis(end.saturating_sub(clock::now_ms()).max(1))
+    }
+
+    /// Whether it would be forgotten soon, if nobody cared.
+    pub(super) fn fades(&self) -> bool {
+        self.left() < Duration::from_millis(self.kept_for / 2)
+    }
+
+    /// Keeps it for as long from now on as it was to be kept from its beginning.
+    pub(super) fn keep_on(&mut self) {
+        let age = clock::now_ms().saturating_sub(self.created);
+        self.ttl = age.saturating_add(self.kept_for);
+    }
+
+    pub(super) fn is_run_by(&self, runner: &str) -> bool {
+        !self.status.is_over() && self.runner == runner
+    }
+
+    /// Puts a question to whoever looks at it next; false when it was put before.
+    pub(super) fn ask(&mut self, question: Question) -> bool {
+        if self.questions.iter().any(|known| known.key == question.key) {
+            return false;
+        }
+        self.questions.push(question);
+        self.status = TaskStatus::InputRequired;
+        true
+    }
+
+    /// What is asked under a key and has no answer.
+    pub(super) fn outstanding(&mut self, key: &str) -> Option<&mut Question> {
+        self.questions.iter_mut().find(|known| known.key == key && known.answer.is_none())
+    }
+
+    /// Goes on if nothing is asked any more.
+    pub(super) fn go_on(&mut self) {
+        if self.questions.iter().all(|question| question.answer.is_some()) {
+            self.status = TaskStatus::Working;
+        }
+    }
+
+    pub(super) fn finish(&mut self, end: End) {
+        (self.status, self.message) = match &end {
+            End::Tool(_) => (TaskStatus::Completed, None),
+            End::Fault(Fault::Failed(why)) => (TaskStatus::Failed, Some(why.clone())),
+            End::Fault(_) => (TaskStatus::Failed, None),
+        };
+        self.end = Some(end);
+        if self.fades() {
+            self.keep_on();
+        }
+    }
+
+    pub(super) fn view(&self, id: &str, poll: Duration) -> Task {
+        let at = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        let open = |question: &&Question| question.answer.is_none() && !self.status.is_over();
+        let questions = self.questions.iter().filter(open);
+        Task {
+            id: id.to_owned(),
+            tool: self.tool.clone(),
+            owner: self.owner.clone(),
+            status: self.status,
+            message: self.message.clone(),
+            created: at(self.created),
+            updated: at(self.updated),
+            ttl: Duration::from_millis(self.ttl),
+            poll,
+            asked: questions.filter_map(|one| Some((one.key.clone(), one.asked()?))).collect(),
+            end: self.end.clone(),
+            progress: self.progress.clone(),
+        }
+    }
+}
+
+impl End {
+    /// What a run of a task's tool came to.
+    pub(super) fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Tool(output) => Self::Tool(output),
+            Outcome::Fault(Fault::VisitFirst(page, _)) => {
+                let url = page.url.unwrap_or_default();
+                Self::Tool(Output::failed(format!("{}: visit {url} first", page.message)))
+            }
+            Outcome::Fault(fault) => Self::Fault(fault),
+            _ => Self::Fault(Fault::Failed("the handler ended without a result".into())),
+        }
+    }
+}
