@@ -3,75 +3,12 @@
 use serde_json::json;
 use std::{
     collections::BTreeMap,
-    process::{Child, Command, Stdio},
-    time::Duration,
+    process::{Command, Stdio},
 };
-use zcp_client::{Client, Http, wire::Revision};
-use zcp_tests::{examples::zcp, folder::Folder, http::free_address, redis::RedisServer};
-
-/// A server in a process of its own, at a port that stays.
-struct Replica {
-    address: String,
-    args: Vec<String>,
-    process: Child,
-}
-
-impl Replica {
-    async fn new(args: &[&str]) -> Self {
-        let address = free_address().to_string();
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        let process = start(&address, &args);
-        let replica = Self { address, args, process };
-        replica.is_ready().await;
-        replica
-    }
-
-    fn http(&self) -> Http {
-        Http::new(format!("http://{}/mcp", self.address)).expect("a URL")
-    }
-
-    async fn ready(&self) -> (u16, String) {
-        match reqwest::get(format!("http://{}/readyz", self.address)).await {
-            Ok(answer) => (answer.status().as_u16(), answer.text().await.unwrap_or_default()),
-            Err(_) => (0, String::new()),
-        }
-    }
-
-    async fn is_ready(&self) {
-        for _ in 0..200 {
-            if self.ready().await.0 == 200 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("{} is not ready: {:?}", self.address, self.ready().await);
-    }
-
-    /// Kills it, and starts it again.
-    async fn again(&mut self) {
-        self.process.kill().expect("it runs");
-        self.process.wait().expect("it ended");
-        self.process = start(&self.address, &self.args);
-        self.is_ready().await;
-    }
-}
-
-fn start(address: &str, args: &[String]) -> Child {
-    Command::new(zcp())
-        .args(["serve", "--json", "--http", address])
-        .args(args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts")
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use zcp_client::{Client, wire::Revision};
+use zcp_tests::{
+    examples::zcp, folder::Folder, http::free_address, redis::RedisServer, replica::Replica,
+};
 
 /// A session, spoken to by hand: a client of ours would open another.
 async fn open(replica: &Replica) -> String {
@@ -112,7 +49,7 @@ async fn pings(replica: &Replica, session: &str) -> u16 {
 async fn a_session_outlives_a_server_that_is_killed() {
     let folder = Folder::new("killed");
     let data = folder.0.to_string_lossy().into_owned();
-    let mut replica = Replica::new(&["--data", &data]).await;
+    let mut replica = Replica::zcp(&["--data", &data]).await;
     let session = open(&replica).await;
     for _ in 0..3 {
         assert_eq!(pings(&replica, &session).await, 200);
@@ -137,8 +74,7 @@ async fn a_full_disk_is_named_and_nothing_is_half_written() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let replica = Replica { address, args: vec![], process };
-    replica.is_ready().await;
+    let replica = Replica::of(process, address).await;
     let session = open(&replica).await;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -157,7 +93,7 @@ async fn a_full_disk_is_named_and_nothing_is_half_written() {
     // It lives on, and knows what it knew; so does whoever opens the file next.
     assert_eq!(pings(&replica, &session).await, 200);
     drop(replica);
-    let replica = Replica::new(&["--data", &data]).await;
+    let replica = Replica::zcp(&["--data", &data]).await;
     assert_eq!(pings(&replica, &session).await, 200);
 }
 
@@ -166,7 +102,7 @@ async fn any_of_three_serves_any_session_while_they_are_killed() {
     let redis = RedisServer::new().await;
     let args = ["--store", &redis.url()];
     let mut replicas =
-        [Replica::new(&args).await, Replica::new(&args).await, Replica::new(&args).await];
+        [Replica::zcp(&args).await, Replica::zcp(&args).await, Replica::zcp(&args).await];
     let mut sessions = vec![];
     for replica in &replicas {
         sessions.push(open(replica).await);
@@ -197,7 +133,7 @@ async fn a_question_asked_by_one_is_answered_through_another_after_a_kill() {
     // The new era carries its state along: sealed here, opened there.
     let redis = RedisServer::new().await;
     let args = ["--store", &redis.url()];
-    let (mut one, two) = (Replica::new(&args).await, Replica::new(&args).await);
+    let (mut one, two) = (Replica::zcp(&args).await, Replica::zcp(&args).await);
     let call = |state: Option<&str>| {
         let about = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } } });
@@ -258,7 +194,7 @@ async fn a_store_is_checked_by_the_command() {
 #[tokio::test]
 async fn readiness_tells_of_the_store_and_recovers() {
     let mut redis = RedisServer::new().await;
-    let replica = Replica::new(&["--store", &redis.url()]).await;
+    let replica = Replica::zcp(&["--store", &redis.url()]).await;
     let session = open(&replica).await;
     redis.kill();
     let (status, why) = replica.ready().await;

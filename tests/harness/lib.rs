@@ -14,6 +14,7 @@ pub mod issuer;
 pub mod memory;
 pub mod pipe;
 pub mod redis;
+pub mod replica;
 pub mod rich;
 pub mod socket;
 pub mod sse2024;

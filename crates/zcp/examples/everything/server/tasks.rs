@@ -10,6 +10,13 @@ async fn greet(name: String) -> String {
     format!("Hello, {name}!")
 }
 
+/// Takes a while for something that must not be done twice.
+#[tool(long_running)]
+async fn slow_once(seconds: f64) -> String {
+    tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))).await;
+    format!("done once, in {seconds} seconds")
+}
+
 /// Fails after a while.
 #[tool(only_as_task)]
 async fn failing_job() -> Result<String> {
@@ -64,6 +71,7 @@ async fn test_tool_with_task(ctx: Ctx) -> Result<String> {
 pub(crate) fn offer(server: Server) -> Server {
     server
         .tool(greet)
+        .tool(slow_once)
         .tool(failing_job)
         .tool(protocol_error_job)
         .tool(confirm_delete)

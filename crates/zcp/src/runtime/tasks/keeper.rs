@@ -181,6 +181,11 @@ async fn take_over(runtime: &Runtime, id: &str, dead: &str) -> StoreResult<()> {
         Ok(()) => core.engine.enlist().await?,
         Err(_) => "".into(),
     };
+    if again.is_ok() {
+        // Before it is this process's: whoever takes over from it must come across it.
+        let (log, name) = (run_log(&runner), Bytes::copy_from_slice(id.as_bytes()));
+        core.engine.store.append(&log, name, RUNS, Some(record.left() * 2)).await?;
+    }
     let mut taken = None;
     let changed = core.engine.change(id, |record| {
         if !record.is_run_by(dead) {
@@ -200,11 +205,9 @@ async fn take_over(runtime: &Runtime, id: &str, dead: &str) -> StoreResult<()> {
         true
     });
     changed.await?;
-    let Some(record) = taken else { return Ok(()) };
-    let name = Bytes::copy_from_slice(id.as_bytes());
-    let log = run_log(&runner);
-    core.engine.store.append(&log, name, RUNS, Some(record.left() * 2)).await?;
-    run_again(runtime, id, &record, runner);
+    if let Some(record) = taken {
+        run_again(runtime, id, &record, runner);
+    }
     Ok(())
 }
 
@@ -218,8 +221,8 @@ fn may_run_again(core: &Core, record: &Record) -> Result<(), &'static str> {
         return Err("the servers that ran this were stopped again and again");
     }
     match record.status {
-        TaskStatus::Queued | TaskStatus::InputRequired => Ok(()),
-        _ if tool.may_run_twice() => Ok(()),
+        TaskStatus::Queued => Ok(()),
+        _ if record.is_asking() || tool.may_run_twice() => Ok(()),
         _ => Err("the server that ran this was stopped before it was done: \
              call the tool again if doing it twice is safe"),
     }

@@ -61,12 +61,16 @@ pub(super) struct Question {
     /// The answer, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<Result<Value, String>>,
+    /// Whether the handler has it, and may have acted on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) taken: bool,
 }
 
 impl Question {
     pub(super) fn new(key: &str, question: &InputRequest) -> Self {
         let params = serde_json::to_value(question).unwrap_or_default();
-        Self { key: key.to_owned(), method: question.method().to_owned(), params, answer: None }
+        let method = question.method().to_owned();
+        Self { key: key.to_owned(), method, params, answer: None, taken: false }
     }
 
     pub(super) fn asked(&self) -> Option<InputRequest> {
@@ -154,6 +158,20 @@ impl Record {
         self.questions.push(question);
         self.status = TaskStatus::InputRequired;
         true
+    }
+
+    /// Whether its handler waits for an answer, or for being told of one.
+    pub(super) fn is_asking(&self) -> bool {
+        self.questions.iter().any(|question| !question.taken)
+    }
+
+    /// Notes that the handler is about to be given an answer; false when it was before.
+    pub(super) fn take(&mut self, key: &str) -> bool {
+        let mut untaken = self.questions.iter_mut().filter(|one| one.key == key && !one.taken);
+        untaken.next().is_some_and(|question| {
+            question.taken = true;
+            true
+        })
     }
 
     /// What is asked under a key and has no answer.

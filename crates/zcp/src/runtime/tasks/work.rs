@@ -148,7 +148,7 @@ impl Work {
     ) -> Result<Value> {
         let mut asked = Question::new(key, &question);
         let answer = front.ask(key, question).await?;
-        asked.answer = Some(Ok(answer.clone()));
+        (asked.answer, asked.taken) = (Some(Ok(answer.clone())), true);
         lock(&self.memory).questions.push(asked);
         Ok(answer)
     }
@@ -172,6 +172,7 @@ impl Work {
         place.persist(|record| record.ask(asked.clone())).await;
         loop {
             if let Some(answer) = self.answer(key) {
+                place.persist(|record| record.take(key)).await;
                 return answer;
             }
             if learned.changed().await.is_err() {

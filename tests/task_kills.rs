@@ -1,0 +1,156 @@
+//! Tasks whose servers are killed: they go on elsewhere, or say why not.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use zcp_client::{
+    Client, Error, Started, Task, TaskStatus,
+    wire::{
+        Revision,
+        mcp::elicitation::{Action, ElicitResult},
+    },
+};
+use zcp_tests::{folder::Folder, redis::RedisServer, replica::Replica};
+
+const DESIGNS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+
+async fn client(replica: &Replica, revision: Revision) -> Client {
+    let agree = async |_| {
+        let content = Some(json!({ "confirm": true }));
+        Ok(ElicitResult { action: Action::Accept, content })
+    };
+    let builder = Client::builder("kills", "1").revision(revision).elicit(agree).tasks();
+    let client = builder.connect(replica.http()).await.expect("it is reached");
+    // What may be a task is known from the list.
+    client.list_tools().await.expect("tools");
+    client
+}
+
+async fn begin(client: &Client, tool: &str, args: Value) -> Task {
+    match client.tool(tool).args(args).as_task().start().await.expect("it begins") {
+        Started::Task(task) => task,
+        Started::Done(result) => panic!("it is no task: {result:?}"),
+    }
+}
+
+async fn status(task: &Task, wanted: TaskStatus) {
+    for _ in 0..200 {
+        if task.state().await.expect("it is known").status == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it is not {wanted:?}");
+}
+
+fn text(result: &zcp_client::wire::mcp::tools::CallToolResult) -> String {
+    serde_json::to_value(result).expect("JSON")["content"][0]["text"]
+        .as_str()
+        .expect("text")
+        .to_owned()
+}
+
+#[tokio::test]
+async fn what_may_be_done_twice_is_done_again_after_a_kill() {
+    let folder = Folder::new("task-again");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    for revision in DESIGNS {
+        let mut replica = Replica::everything(&["--data", &file]).await;
+        let before = client(&replica, revision).await;
+        let args = json!({ "seconds": 1.5, "label": "again" });
+        let task = begin(&before, "slow_compute", args).await;
+        replica.again().await;
+        // By its id it is found again from another process, too.
+        let after = client(&replica, revision).await;
+        let found = after.task(task.id());
+        assert_eq!(found.state().await.expect("it is known").status, TaskStatus::Working);
+        let result = found.result().await.expect("it is done");
+        assert_eq!(text(&result), "again: computed for 1.5 seconds");
+        // What it came to outlives another kill.
+        replica.again().await;
+        let after = client(&replica, revision).await;
+        let result = after.task(task.id()).result().await.expect("it is kept");
+        assert_eq!(text(&result), "again: computed for 1.5 seconds");
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_be_done_twice_fails_and_says_why() {
+    let folder = Folder::new("task-once");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    for revision in DESIGNS {
+        let mut replica = Replica::everything(&["--data", &file]).await;
+        let before = client(&replica, revision).await;
+        let task = begin(&before, "slow_once", json!({ "seconds": 60 })).await;
+        replica.again().await;
+        let after = client(&replica, revision).await;
+        let failed = after.task(task.id()).result().await.expect_err("it is not done");
+        let Error::Refused(why) = &failed else { panic!("{failed}") };
+        assert!(why.message.contains("stopped before it was done"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_outlives_the_server_that_asked_it() {
+    let folder = Folder::new("task-asks");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    for revision in DESIGNS {
+        let mut replica = Replica::everything(&["--data", &file]).await;
+        let before = client(&replica, revision).await;
+        let task = begin(&before, "confirm_delete", json!({ "filename": "a" })).await;
+        status(&task, TaskStatus::InputRequired).await;
+        replica.again().await;
+        let after = client(&replica, revision).await;
+        let result = after.task(task.id()).result().await.expect("it is answered");
+        assert_eq!(text(&result), "a deleted");
+    }
+}
+
+#[tokio::test]
+async fn the_tasks_of_a_dead_server_are_taken_over_by_another() {
+    let redis = RedisServer::new().await;
+    let args = ["--store", &redis.url()];
+    let (mut one, two) = (Replica::everything(&args).await, Replica::everything(&args).await);
+    for revision in DESIGNS {
+        let (here, there) = (client(&one, revision).await, client(&two, revision).await);
+        let again = json!({ "seconds": 2, "label": "moved" });
+        let moved = begin(&here, "slow_compute", again).await;
+        let once = begin(&here, "slow_once", json!({ "seconds": 60 })).await;
+        let asks = begin(&here, "confirm_delete", json!({ "filename": "a" })).await;
+        status(&asks, TaskStatus::InputRequired).await;
+        one.kill();
+        let result = there.task(moved.id()).result().await.expect("it is done");
+        assert_eq!(text(&result), "moved: computed for 2 seconds");
+        let result = there.task(asks.id()).result().await.expect("it is done");
+        assert_eq!(text(&result), "a deleted");
+        there.task(once.id()).result().await.expect_err("it is not done");
+        one.start().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_needs_to_ask_for_a_task_to_be_taken_over() {
+    let redis = RedisServer::new().await;
+    let args = ["--store", &redis.url()];
+    let (mut one, two) = (Replica::everything(&args).await, Replica::everything(&args).await);
+    let here = client(&one, Revision::V2026_07_28).await;
+    let args = json!({ "seconds": 1, "label": "unasked" });
+    let task = begin(&here, "slow_compute", args).await;
+    one.kill();
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let there = client(&two, Revision::V2026_07_28).await;
+    let state = there.task(task.id()).state().await.expect("it is known");
+    assert_eq!(state.status, TaskStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_stop_finishes_its_tasks_first() {
+    let folder = Folder::new("task-drain");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut replica = Replica::everything(&["--data", &file]).await;
+    let before = client(&replica, Revision::V2026_07_28).await;
+    let task = begin(&before, "slow_once", json!({ "seconds": 2 })).await;
+    replica.stop().await;
+    let after = client(&replica, Revision::V2026_07_28).await;
+    let result = after.task(task.id()).result().await.expect("it was finished");
+    assert_eq!(text(&result), "done once, in 2 seconds");
+}
