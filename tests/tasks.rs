@@ -1,5 +1,6 @@
 //! Calls that go on as tasks, in both designs.
 #![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
+#![expect(clippy::needless_pass_by_value, reason = "tests read best with `json!(..)` in place")]
 
 use serde_json::{Value, json};
 use std::time::Duration;
