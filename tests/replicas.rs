@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     process::{Command, Stdio},
 };
-use zcp_client::{Client, wire::Revision};
+use zcp_client::{Client, Started, wire::Revision};
 use zcp_tests::{
     examples::zcp, folder::Folder, http::free_address, redis::RedisServer, replica::Replica,
 };
@@ -210,4 +210,70 @@ async fn readiness_tells_of_the_store_and_recovers() {
     redis.start().await;
     replica.is_ready().await;
     assert_eq!(pings(&replica, &session).await, 200);
+}
+
+#[tokio::test]
+async fn what_servers_have_in_hand_is_shown_by_the_command() {
+    let (redis, folder) = (RedisServer::new().await, Folder::new("operated"));
+    let data = folder.0.to_string_lossy().into_owned();
+    let url = redis.url();
+    for kept in [["--data", &data], ["--store", &url]] {
+        let command = |words: &[&str]| {
+            Command::new(zcp()).args(words).args(kept).output().expect("the command runs")
+        };
+        let json = |words: &[&str]| {
+            let output = command(&[words, &["--json"]].concat());
+            let why = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{words:?}: {why}");
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+        };
+        let replica = Replica::zcp(&kept).await;
+        assert_eq!(json(&["tasks", "ls"]), json!([]));
+        assert!(String::from_utf8_lossy(&command(&["sessions"]).stdout).contains("No sessions."));
+        let session = open(&replica).await;
+        let sessions = json(&["sessions"]);
+        assert_eq!(sessions[0]["id"], session);
+        assert_eq!(sessions[0]["client"]["name"], "replicas");
+        let shown = command(&["sessions"]);
+        let shown = String::from_utf8_lossy(&shown.stdout);
+        assert!(shown.contains("anybody with replicas 1, 2025-11-25"), "{shown}");
+        assert!(!shown.contains(&session), "a session's id is not shown whole: {shown}");
+
+        let builder = Client::builder("replicas", "1").revision(Revision::V2026_07_28).tasks();
+        let client = builder.connect(replica.http()).await.expect("it is reached");
+        let call = client.tool("countdown").args(json!({ "seconds": 60 }));
+        let Started::Task(task) = call.start().await.expect("it begins") else {
+            panic!("it is no task")
+        };
+        let listed = json(&["tasks", "ls"]);
+        assert_eq!(listed[0]["id"], task.id());
+        assert_eq!(
+            (&listed[0]["tool"], &listed[0]["status"]),
+            (&json!("countdown"), &json!("working"))
+        );
+        let beginning = &task.id()[..10];
+        let shown = command(&["tasks", "show", beginning]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.starts_with(&format!("{}: countdown working", task.id())), "{shown}");
+        assert_eq!(json(&["tasks", "cancel", beginning])["status"], "cancelled");
+        let state = task.state().await.expect("it is known");
+        assert_eq!(state.message.as_deref(), Some("cancelled by an operator"));
+        // What is over cannot be cancelled, what is not there cannot be shown, and both are said.
+        for (words, why) in [
+            (["tasks", "cancel", beginning], "the task is over: cancelled"),
+            (["tasks", "show", "nothing"], "no task's id begins with `nothing`: see zcp tasks ls"),
+        ] {
+            let output = command(&words);
+            assert_eq!(output.status.code(), Some(1));
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+    let nowhere = Command::new(zcp()).args(["tasks", "ls"]).output().expect("it runs");
+    assert_eq!(nowhere.status.code(), Some(2));
+    let elsewhere = folder.0.join("elsewhere").to_string_lossy().into_owned();
+    let empty = Command::new(zcp()).args(["sessions", "--data", &elsewhere]).output();
+    let said = empty.expect("it runs").stderr;
+    assert!(String::from_utf8_lossy(&said).contains("has no store"));
+    assert!(!folder.0.join("elsewhere").exists(), "looking makes nothing");
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::join_all};
 use std::{path::PathBuf, sync::Arc, time::Duration};
-use zcp::store::{If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
+use zcp::store::{Browse, If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
 use zcp_tests::{folder::Folder, redis::RedisServer};
 
 const SHORT: Option<Duration> = Some(Duration::from_millis(400));
@@ -31,14 +31,31 @@ impl File {
 }
 
 /// Everything the trait says, of one store that two may use.
-async fn contract(one: Arc<dyn Store>, two: Arc<dyn Store>) {
+async fn contract(one: Arc<dyn Browse>, two: Arc<dyn Browse>) {
     writes_have_conditions(&*one, &*two).await;
     values_expire(&*one).await;
     logs_grow(&*one, &*two).await;
     logs_are_bounded_and_expire(&*one).await;
     watchers_wake(&*one, &*two).await;
-    only_one_wins(&one, &two).await;
+    let (left, right): (Arc<dyn Store>, Arc<dyn Store>) = (one.clone(), two.clone());
+    only_one_wins(&left, &right).await;
     anything_can_be_kept(&*one).await;
+    keys_can_be_looked_through(&*one, &*two).await;
+}
+
+async fn keys_can_be_looked_through(one: &dyn Browse, two: &dyn Browse) {
+    for key in ["odd*/b", "odd*/a", "odd*", "odd", "oddx/c", "other"] {
+        one.put(key, bytes("1"), If::Always, None).await.unwrap();
+    }
+    one.put("odd*/short", bytes("1"), If::Always, SHORT).await.unwrap();
+    one.append("odd*/log", bytes("1"), 1, None).await.unwrap();
+    assert_eq!(two.keys("odd*/").await.unwrap(), ["odd*/a", "odd*/b", "odd*/short"]);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(two.keys("odd*").await.unwrap(), ["odd*", "odd*/a", "odd*/b"]);
+    assert_eq!(two.keys("nothing").await, Ok(vec![]));
+    for key in ["odd*/b", "odd*/a", "odd*", "odd", "oddx/c", "other", "odd*/log"] {
+        one.remove(key).await.unwrap();
+    }
 }
 
 async fn writes_have_conditions(one: &dyn Store, two: &dyn Store) {
@@ -199,7 +216,7 @@ async fn anything_can_be_kept(store: &dyn Store) {
 
 #[tokio::test]
 async fn memory_keeps_the_contract() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store: Arc<dyn Browse> = Arc::new(Memory::new());
     contract(store.clone(), store).await;
 }
 

@@ -69,6 +69,34 @@ pub(crate) enum Command {
     /// Look after what servers keep.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// List the sessions of the servers that use a store.
+    Sessions(Kept),
+    /// Look after the tasks of the servers that use a store.
+    #[command(subcommand)]
+    Tasks(TasksCommand),
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  zcp tasks ls --data ./state
+  zcp tasks show bX9… --store redis://127.0.0.1/
+  zcp tasks cancel bX9… --data ./state")]
+pub(crate) enum TasksCommand {
+    /// List them, oldest first.
+    Ls(Kept),
+    /// Show one: what it asks, what it came to.
+    Show(OneTask),
+    /// Give one up: whichever server runs it stops.
+    Cancel(OneTask),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneTask {
+    /// Its id, or the beginning of it.
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) kept: Kept,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ mod print;
 mod questions;
 mod target;
 
-use args::{Args, Command, StoreCommand, Usage};
+use args::{Args, Command, StoreCommand, TasksCommand, Usage};
 use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
@@ -52,6 +52,10 @@ async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
         Command::Login(login) => cmd::login::run(login, json).await,
         Command::Logout(logout) => cmd::login::out(logout, json).await,
         Command::Store(StoreCommand::Check(kept)) => cmd::store::check(&kept, json).await,
+        Command::Sessions(kept) => cmd::sessions::list(&kept, json).await,
+        Command::Tasks(TasksCommand::Ls(kept)) => cmd::tasks::list(&kept, json).await,
+        Command::Tasks(TasksCommand::Show(one)) => cmd::tasks::show(&one, json).await,
+        Command::Tasks(TasksCommand::Cancel(one)) => cmd::tasks::cancel(&one, json).await,
     }
 }
 

@@ -144,6 +144,14 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
     out.flush()
 }
 
+/// The beginning of an id, which is enough to tell it from others.
+pub(crate) fn beginning(id: &str) -> String {
+    match id.char_indices().nth(10) {
+        Some((end, _)) => format!("{}…", &id[..end]),
+        None => id.to_owned(),
+    }
+}
+
 /// A line that fits beside a name.
 fn shortened(line: &str) -> String {
     match line.char_indices().nth(100) {

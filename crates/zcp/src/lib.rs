@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod clock;
+pub mod operate;
 pub mod protocol;
 pub mod runtime;
 pub mod seal;

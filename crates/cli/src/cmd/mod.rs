@@ -8,4 +8,6 @@ pub(crate) mod ping;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod serve;
+pub(crate) mod sessions;
 pub(crate) mod store;
+pub(crate) mod tasks;

@@ -1,6 +1,9 @@
 //! `zcp store`: where servers keep what outlives a request.
 
-use crate::{args::Kept, print};
+use crate::{
+    args::{Kept, usage},
+    print,
+};
 use futures_util::StreamExt;
 use serde_json::json;
 use std::{
@@ -8,15 +11,30 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zcp::store::{If, Memory, Store, redis::Redis, sqlite::Sqlite};
+use zcp::store::{Browse, If, Memory, redis::Redis, sqlite::Sqlite};
 
 /// How long news of a write may take.
 const NEWS: Duration = Duration::from_secs(5);
 
+/// What the file of a folder is called.
+const FILE: &str = "zcp.sqlite";
+
+/// The store of servers that are to be looked after: one must be named, and be there.
+pub(crate) fn existing(kept: &Kept) -> Result<Arc<dyn Browse>, Box<dyn Error>> {
+    if let Some(folder) = &kept.data
+        && !folder.join(FILE).exists()
+    {
+        let folder = folder.display();
+        return Err(format!("{folder} has no store: was it a server's --data folder?").into());
+    }
+    let hint = "say whose: --data FOLDER or --store URL, as the servers were given it";
+    open(kept)?.ok_or_else(|| usage(hint.into()))
+}
+
 /// The store that was asked for, if one was.
-pub(crate) fn open(kept: &Kept) -> Result<Option<Arc<dyn Store>>, Box<dyn Error>> {
+pub(crate) fn open(kept: &Kept) -> Result<Option<Arc<dyn Browse>>, Box<dyn Error>> {
     Ok(match (&kept.data, &kept.store) {
-        (Some(folder), _) => Some(Arc::new(Sqlite::open(folder.join("zcp.sqlite"))?)),
+        (Some(folder), _) => Some(Arc::new(Sqlite::open(folder.join(FILE))?)),
         (None, Some(url)) => Some(Arc::new(Redis::new(url)?)),
         (None, None) => None,
     })

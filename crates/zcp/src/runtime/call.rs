@@ -9,7 +9,7 @@ use super::{
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use zcp_wire::mcp::{
     Cache,
     completion::{Completion, Reference},
@@ -170,4 +170,23 @@ pub enum Fault {
     Over(String),
     /// The server failed.
     Failed(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(why)
+            | Self::Invalid(why)
+            | Self::Busy { why, .. }
+            | Self::NotOffered(why)
+            | Self::Over(why)
+            | Self::Failed(why) => f.write_str(why),
+            Self::NoResource(uri) => write!(f, "resource not found: {uri}"),
+            Self::MissingCapability(required) => {
+                write!(f, "the client did not declare a capability this needs: {required}")
+            }
+            Self::VisitFirst(page, _) => f.write_str(&page.message),
+            Self::Denied(scope) => write!(f, "not allowed without the scope `{scope}`"),
+        }
+    }
 }

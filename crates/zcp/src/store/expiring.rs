@@ -36,6 +36,12 @@ impl<T> Expiring<T> {
         self.held.get(key).filter(|held| !held.has_ended(now)).map(|held| &held.value)
     }
 
+    /// The keys that have a value.
+    pub(super) fn keys(&self, now: Instant) -> Vec<String> {
+        let held = self.held.iter().filter(|(_, held)| !held.has_ended(now));
+        held.map(|(key, _)| key.to_string()).collect()
+    }
+
     /// The value of a key, made if it is missing, with a new end.
     pub(super) fn renew(
         &mut self,

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
 
-use super::{Entry, If, Store, StoreError, StoreResult, expiring::Expiring, wakes::Wakes};
+use super::{Browse, Entry, If, Store, StoreError, StoreResult, expiring::Expiring, wakes::Wakes};
 
 /// How many locks the keys are spread over.
 const SHARDS: usize = 16;
@@ -102,6 +102,18 @@ impl Store for Memory {
 
     fn watch(&self, log: &str) -> BoxStream<'static, ()> {
         self.shard(log).wakes.watch(log)
+    }
+}
+
+impl Browse for Memory {
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, StoreResult<Vec<String>>> {
+        Box::pin(async move {
+            let now = Instant::now();
+            let all = self.shards.iter().flat_map(|shard| shard.lock().values.keys(now));
+            let mut keys: Vec<String> = all.filter(|key| key.starts_with(prefix)).collect();
+            keys.sort();
+            Ok(keys)
+        })
     }
 }
 

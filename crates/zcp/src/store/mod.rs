@@ -59,6 +59,12 @@ pub trait Store: Send + Sync + 'static {
     fn watch(&self, log: &str) -> BoxStream<'static, ()>;
 }
 
+/// What operators see of a store. Servers do not need it.
+pub trait Browse: Store {
+    /// The keys that have a value and begin with a prefix, in order.
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, StoreResult<Vec<String>>>;
+}
+
 /// What a store's verb gives.
 pub type StoreResult<T> = Result<T, StoreError>;
 

@@ -1,6 +1,6 @@
 //! A store on Redis or Valkey: several machines share it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
@@ -11,7 +11,7 @@ use redis::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Entry, If, Store, StoreError, StoreResult, wakes::Wakes};
+use super::{Browse, Entry, If, Store, StoreError, StoreResult, wakes::Wakes};
 
 /// How long Redis may take to answer, or to be connected to.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -266,6 +266,45 @@ impl Store for Redis {
     fn watch(&self, log: &str) -> BoxStream<'static, ()> {
         self.wakes.watch(log)
     }
+}
+
+impl Browse for Redis {
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, StoreResult<Vec<String>>> {
+        Box::pin(async move {
+            let (all, pattern) =
+                (self.names.of("value", ""), glob(&self.names.of("value", prefix)));
+            let mut connection = self.connection.clone();
+            let (mut keys, mut cursor) = (BTreeSet::new(), 0_u64);
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000);
+                let scanned = scan.query_async(&mut connection).await;
+                let (next, found): (u64, Vec<String>) =
+                    scanned.map_err(|error| unavailable(&error))?;
+                keys.extend(
+                    found.iter().filter_map(|key| key.strip_prefix(&all)).map(str::to_owned),
+                );
+                if next == 0 {
+                    break;
+                }
+                cursor = next;
+            }
+            Ok(keys.into_iter().collect())
+        })
+    }
+}
+
+/// A pattern for all that begins so.
+fn glob(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 1);
+    for character in prefix.chars() {
+        if "*?[]\\^-".contains(character) {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('*');
+    pattern
 }
 
 impl Drop for Redis {

@@ -13,7 +13,7 @@ use futures_util::{future::BoxFuture, stream::BoxStream};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Entry, If, Store, StoreError, StoreResult, wakes::Wakes};
+use super::{Browse, Entry, If, Store, StoreError, StoreResult, wakes::Wakes};
 
 /// Jobs that may wait; more wait outside.
 const QUEUE: usize = 1024;
@@ -453,6 +453,19 @@ impl Store for Sqlite {
 
     fn watch(&self, log: &str) -> BoxStream<'static, ()> {
         self.wakes.watch(log)
+    }
+}
+
+impl Browse for Sqlite {
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, StoreResult<Vec<String>>> {
+        let prefix = prefix.to_owned();
+        Box::pin(self.run(Kind::Read, move |connection| {
+            let known = "SELECT key FROM kept WHERE key >= ?1 AND substr(key, 1, ?2) = ?1
+                 AND (ends IS NULL OR ends > ?3) ORDER BY key";
+            let length = i64::try_from(prefix.chars().count()).unwrap_or(i64::MAX);
+            let mut known = connection.prepare_cached(known)?;
+            known.query_map(params![prefix, length, now()], |row| row.get(0))?.collect()
+        }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     auth::Principal,
+    operate,
     runtime::Runtime,
     store::{self, If, Store, StoreResult},
 };
@@ -416,6 +417,18 @@ impl Session {
         let running = lock(&self.running).clone();
         running.iter().for_each(|(_, work)| work.stop());
     }
+}
+
+/// What operators are shown of a session that a store holds.
+pub(crate) fn shown(entry: &store::Entry) -> Option<operate::Session> {
+    let record = Record::read(entry)?;
+    Some(operate::Session {
+        id: String::new(),
+        principal: record.principal,
+        revision: record.version,
+        client: record.client,
+        subscriptions: record.subscriptions.len(),
+    })
 }
 
 fn key(id: &str) -> String {

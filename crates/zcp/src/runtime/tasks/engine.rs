@@ -76,7 +76,7 @@ pub(in crate::runtime) async fn call(core: &Core, op: TaskOp, ctx: &Ctx) -> Outc
 }
 
 impl Engine {
-    pub(in crate::runtime) fn new(settings: Tasks, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(settings: Tasks, store: Arc<dyn Store>) -> Self {
         Self {
             store,
             slots: Arc::new(Semaphore::new(settings.at_once)),
@@ -143,15 +143,25 @@ impl Engine {
         settled.await.map(drop)
     }
 
-    /// Gives a task up. Whoever runs it hears of it.
+    /// Any task, whoever's it is.
+    pub(crate) async fn find(&self, id: &str) -> StoreResult<Option<Task>> {
+        let found = self.load(id).await?;
+        Ok(found.map(|(record, _)| record.view(id, self.settings.poll)))
+    }
+
     async fn cancel(&self, id: &str, principal: &Principal) -> Result<Task, Fault> {
         self.owned(id, principal).await?;
+        self.give_up(id, "cancelled by its client").await
+    }
+
+    /// Gives a task up, and says why. Whoever runs it hears of it.
+    pub(crate) async fn give_up(&self, id: &str, why: &str) -> Result<Task, Fault> {
         let mut over = None;
         let cancelled = self.change(id, |record| {
             over = record.status.is_over().then_some(record.status);
             if over.is_none() {
                 record.status = TaskStatus::Cancelled;
-                record.message = Some("cancelled by its client".to_owned());
+                record.message = Some(why.to_owned());
             }
             over.is_none()
         });
