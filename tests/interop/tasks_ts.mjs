@@ -157,16 +157,16 @@ const STEPS = {
   },
 
   async question(client) {
-    const { seen, end } = await client.follow(await client.begin('confirm_delete', { filename: 'a.txt' }));
-    const id = Object.keys(client.statuses).at(-1);
+    const begun = await client.begin('confirm_delete', { filename: 'a.txt' });
+    const { seen, end } = await client.follow(begun);
     assert.equal(seen.at(-1), 'input_required', `it did not ask; seen: ${seen}`);
     assert.equal(client.questions.length, 1, `asked: ${JSON.stringify(client.questions)}`);
     const [asked] = client.questions;
     assert.equal(asked.message, 'Delete a.txt?', JSON.stringify(asked));
-    checkRelated(asked, id);
+    checkRelated(asked, begun.id);
     assert.equal(end?.type, 'result', `it ends with ${JSON.stringify(end)}`);
     assert.equal(text(end.result), 'a.txt deleted', `the result is ${JSON.stringify(end.result)}`);
-    assert.equal(await client.status(id), 'completed', client.statuses[id]);
+    assert.equal(await client.status(begun.id), 'completed', client.statuses[begun.id]);
     return `${asked.message} ${text(end.result)}`;
   },
 
