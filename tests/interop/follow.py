@@ -56,7 +56,7 @@ class Server:
         end = time.monotonic() + START_SECONDS
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
-                self.process.kill()
+                self.__exit__()
                 raise Trouble(f"the server does not start; its log is {self.log.name}")
             time.sleep(0.05)
 

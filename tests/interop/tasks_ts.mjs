@@ -15,6 +15,8 @@ const REVISION = '2025-11-25';
 const RELATED = 'io.modelcontextprotocol/related-task';
 
 const text = result => result.content.filter(block => block.type === 'text').map(block => block.text).join('\n');
+/** The last message of a stream, for people. */
+const words = end => end?.error?.message ?? JSON.stringify(end);
 
 class Follower {
   questions = [];
@@ -43,7 +45,7 @@ class Follower {
     // Nothing is said here of tasks: the SDK knows from the list of tools which can be one.
     const stream = this.tasks.callToolStream({ name, arguments: args });
     const { type, task, error } = (await stream.next()).value;
-    assert.equal(type, 'taskCreated', `instead of a task there is a ${type}: ${error?.message}`);
+    assert.equal(type, 'taskCreated', `instead of a task there is the ${type} ${error?.message ?? ''}`);
     assert.equal(task.status, 'working', `it begins as ${JSON.stringify(task)}`);
     assert(!(task.taskId in this.statuses), `an id is used twice: ${task.taskId}`);
     this.statuses[task.taskId] = task.status;
@@ -107,13 +109,17 @@ function checkRelated({ _meta }, id) {
   assert.deepEqual(_meta?.[RELATED], { taskId: id }, `not said to be of ${id}: ${JSON.stringify(_meta)}`);
 }
 
-/** Asserts that a stream told of a task at work, and then of its result. */
-function checkEnd({ seen, end }, said) {
+/** Asserts that a stream told of a task at work, and then of its result, which is given back. */
+function resultOf({ seen, end }) {
+  assert.equal(end?.type, 'result', `seen: ${seen}; it ends with ${words(end)}`);
   assert(seen.length > 1 && seen.slice(0, -1).every(status => status === 'working'), `seen: ${seen}`);
   assert.equal(seen.at(-1), 'completed', `seen: ${seen}`);
-  assert.equal(end?.type, 'result', `it ends with ${JSON.stringify(end)}`);
-  assert(!end.result.isError, JSON.stringify(end.result));
-  assert.equal(text(end.result), said, `the result is ${JSON.stringify(end.result)}`);
+  return end.result;
+}
+
+function checkText(result, said) {
+  assert(!result.isError, JSON.stringify(result));
+  assert.equal(text(result), said, `the result is ${JSON.stringify(result)}`);
 }
 
 const STEPS = {
@@ -144,13 +150,13 @@ const STEPS = {
   },
 
   async poll(client) {
-    client.followed = await client.follow(client.first);
-    checkEnd(client.followed, 'first: computed for 2 seconds');
-    return client.followed.seen.join(', ');
+    const followed = await client.follow(client.first);
+    client.kept = resultOf(followed);
+    return followed.seen.join(', ');
   },
 
   async result(client) {
-    client.kept = client.followed.end.result;
+    checkText(client.kept, 'first: computed for 2 seconds');
     checkRelated(client.kept, client.first.id);
     assert.deepEqual(await client.result(client.first.id), client.kept, 'a second look shows another result');
     return text(client.kept);
@@ -164,8 +170,8 @@ const STEPS = {
     const [asked] = client.questions;
     assert.equal(asked.message, 'Delete a.txt?', JSON.stringify(asked));
     checkRelated(asked, begun.id);
-    assert.equal(end?.type, 'result', `it ends with ${JSON.stringify(end)}`);
-    assert.equal(text(end.result), 'a.txt deleted', `the result is ${JSON.stringify(end.result)}`);
+    assert.equal(end?.type, 'result', `it ends with ${words(end)}`);
+    checkText(end.result, 'a.txt deleted');
     assert.equal(await client.status(begun.id), 'completed', client.statuses[begun.id]);
     return `${asked.message} ${text(end.result)}`;
   },
@@ -178,7 +184,7 @@ const STEPS = {
     assert.equal(answer.status, 'cancelled', `the answer is ${JSON.stringify(answer)}`);
     const { seen, end } = await client.follow(begun);
     assert.deepEqual(seen, ['cancelled'], `seen: ${seen}`);
-    assert.match(end?.error?.message ?? '', /was cancelled/, `it ends with ${JSON.stringify(end)}`);
+    assert.match(end?.error?.message ?? '', /was cancelled/, `it ends with ${words(end)}`);
     let labels = [];
     for (const last = Date.now() + 5000; !labels.includes(label) && Date.now() < last; await sleep(100)) {
       labels = await client.cancelledLabels();
@@ -196,7 +202,7 @@ const STEPS = {
     const begun = await client.begin('failing_job', {});
     const { seen, end } = await client.follow(begun);
     assert.equal(seen.at(-1), 'failed', `seen: ${seen}`);
-    assert.match(end?.error?.message ?? '', /failed/, `it ends with ${JSON.stringify(end)}`);
+    assert.match(end?.error?.message ?? '', /failed/, `it ends with ${words(end)}`);
     // The SDK's stream ends at a failure without asking what it was.
     const result = await client.result(begun.id);
     assert.equal(result.isError, true, JSON.stringify(result));
@@ -218,7 +224,7 @@ const AFTER_RESTART = {
     assert.equal(await client.status(begun.id), 'working', client.statuses[begun.id]);
     await client.restart();
     const followed = await client.follow(begun);
-    checkEnd(followed, 'again: computed for 3 seconds');
+    checkText(resultOf(followed), 'again: computed for 3 seconds');
     return `${text(followed.end.result)}, after ${followed.seen.length} looks`;
   },
 
@@ -245,6 +251,7 @@ async function perform(client) {
       failed += 1;
     }
     console.log(JSON.stringify(line));
+    if (step === 'connect' && !line.ok) break;
   }
   await client.client.close();
   return failed === 0 ? 0 : 1;

@@ -10,7 +10,7 @@ import random
 import time
 from dataclasses import dataclass
 
-GONE = b'HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n'
+GONE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 PIECE = 65536
 
 
@@ -81,7 +81,8 @@ class Proxy:
 
     def note(self, client, replica, began, request, end):
         took = time.time() - began
-        print(f"{began:.3f} {took:7.3f} s  {client:<10} {replica:<10} {request.about()}  -> {end}", file=self.log, flush=True)
+        line = f"{began:.3f} {took:7.3f} s  {client:<17} {replica:<9} {request.about()} -> {end}"
+        print(line.rstrip(), file=self.log, flush=True)
 
 
 async def relay(request, upstream, answer, reader, writer):
@@ -139,7 +140,9 @@ class Request:
             words.append(message.get("method", "answer"))
             words.append(str(message.get("params", {}).get("name", "")))
             words.append(f"id={message.get('id')}")
-        words += [f"{name}={self.headers[name][:40]}" for name in ("mcp-session-id", "last-event-id") if name in self.headers]
+        for name in ("mcp-session-id", "last-event-id"):
+            if name in self.headers:
+                words.append(f"{name}={self.headers[name]}")
         return " ".join(word for word in words if word)
 
 

@@ -19,9 +19,9 @@ streamable_http.MAX_RECONNECTION_ATTEMPTS = 1000
 
 
 class Client:
-    def __init__(self, name, url):
+    def __init__(self, name, calls, listening):
         self.name = name
-        self.calls, self.listener = Session(url), Session(url)
+        self.calls, self.listener = Session(calls), Session(listening)
 
     async def connect(self):
         await self.listener.link.ready()
@@ -32,8 +32,10 @@ class Client:
         return [self.calls.id, self.listener.id]
 
     def is_lost(self, error):
-        # The SDK's word for 404.
-        return isinstance(error, McpError) and error.error.message == "Session terminated"
+        if not isinstance(error, McpError):
+            return False
+        # The SDK's words for 404.
+        return error.error.message == "Session terminated" or error.error.code in script.REFUSALS
 
     async def call(self, name, arguments, progress):
         call = lambda session: session.call_tool(name, arguments, progress_callback=progress)
@@ -57,12 +59,13 @@ class Client:
 
     async def listen(self, listening, pausing, heard):
         uri, link = AnyUrl(script.WATCHED), self.listener.link
+        self.listener.heard = heard
         while True:
             await link.use(lambda session: session.subscribe_resource(uri))
             await link.use(lambda _: self.listener.streaming.wait())
             listening()
             for _ in range(3):
-                heard(await link.use(lambda _: self.listener.updates.get()))
+                await link.use(lambda _: self.listener.updates.get())
             # A wish that is taken back and made again may be heard by another replica.
             pausing()
             await link.use(lambda session: session.unsubscribe_resource(uri))
@@ -76,6 +79,7 @@ class Session:
         self.link = script.Link(self.opened)
         self.id, self.next_request = None, 0
         self.updates, self.streaming = asyncio.Queue(), asyncio.Event()
+        self.heard = lambda uri: None
 
     @contextlib.asynccontextmanager
     async def opened(self):
@@ -137,7 +141,8 @@ class Session:
     async def notice(self, message):
         match getattr(message, "root", None):
             case types.ResourceUpdatedNotification(params=params):
-                self.updates.put_nowait(str(params.uri))
+                self.heard(str(params.uri))
+                self.updates.put_nowait(None)
 
 
 if __name__ == "__main__":

@@ -9,23 +9,23 @@ from script import wire
 
 
 class Client:
-    def __init__(self, name, url):
-        self.name, self.url = name, url
+    def __init__(self, name, calls, listening):
+        self.name = name
         # One failed request ends the SDK's whole transport: listening has one of its own.
-        self.calls, self.listener = script.Link(self.opened), script.Link(self.opened)
+        self.calls, self.listener = self.link(calls), self.link(listening)
 
-    def opened(self):
-        return Mcp(self.url, sampling_callback=self.sample, elicitation_callback=self.elicit)
+    def link(self, url):
+        return script.Link(lambda: Mcp(url, sampling_callback=self.sample, elicitation_callback=self.elicit))
 
     async def connect(self):
-        mcp = await self.calls.ready()
+        _, mcp = await self.calls.ready()
         return mcp.server_info and mcp.server_info.name, mcp.protocol_version
 
     def sessions(self):
         return []
 
     def is_lost(self, error):
-        return isinstance(error, MCPError) and error.error.code == types.METHOD_NOT_FOUND
+        return isinstance(error, MCPError) and error.error.code in script.REFUSALS
 
     async def sample(self, context, params):
         words = script.sampled(params.messages[0].content.text)
@@ -45,7 +45,8 @@ class Client:
 
     async def follow(self, mcp, listening, heard):
         async with mcp.listen(resource_subscriptions=[script.WATCHED]) as events:
-            assert events.honored.resource_subscriptions == [script.WATCHED], f"the server honours only {events.honored}"
+            honored = events.honored.resource_subscriptions
+            assert honored == [script.WATCHED], f"the server honours only {honored}"
             listening()
             async for event in events:
                 assert isinstance(event, ResourceUpdated), event

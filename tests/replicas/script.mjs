@@ -11,6 +11,8 @@ const PAUSE_AFTER_FAILURE = 300;
 const SIMPLE = 'This is a simple text response for testing.';
 const TASK_DIED = 'stopped before it was done';
 
+/** What a server says of a request it does not understand: a kill is no reason for that. */
+export const REFUSALS = [-32700, -32600, -32601, -32602];
 export const WATCHED = 'test://watched-resource';
 export const CAPABILITIES = { sampling: {}, elicitation: {} };
 /** A call's own limit, beyond the one it is held to here. */
@@ -30,13 +32,17 @@ const sampledWords = prompt => `a model's words about ${prompt}`;
 /** What a user answers, so that the answer to one question fits no other. */
 const person = message => ({ username: message, email: `${message}@example.com` });
 
-export const sampled = ({ params }) => ({
-  role: 'assistant', model: 'replicas', content: { type: 'text', text: sampledWords([params.messages[0].content].flat()[0].text) },
-});
+/** Answers a request for a model's words. */
+export function sampled({ params }) {
+  const [prompt] = [params.messages[0].content].flat();
+  return { role: 'assistant', model: 'replicas', content: { type: 'text', text: sampledWords(prompt.text) } };
+}
 
-export const elicited = ({ params }) => ({
-  action: 'accept', content: 'confirm' in params.requestedSchema.properties ? { confirm: true } : person(params.message),
-});
+/** Fills in a form. */
+export function elicited({ params }) {
+  const confirms = 'confirm' in params.requestedSchema.properties;
+  return { action: 'accept', content: confirms ? { confirm: true } : person(params.message) };
+}
 
 class Script {
   numbers = 0;
@@ -114,7 +120,9 @@ class Script {
     expect(said, `${label}: computed for 0.5 seconds`);
     // A call that was made again has told of itself more than once.
     const own = seen.filter(({ total, message }) => total === 5 && message === label);
-    if (!own.length || own.length < seen.length) throw new Lost(`slow_compute ${label}: its progress was ${JSON.stringify(seen)}`);
+    if (!own.length || own.length < seen.length) {
+      throw new Lost(`slow_compute ${label}: its progress was ${JSON.stringify(seen)}`);
+    }
   }
 
   async sampling(kind, label) {
@@ -161,7 +169,11 @@ class Script {
 
   /** Listens all the time; tells when it does, and when it was cut off. */
   async listen() {
-    const told = { listening: () => tell('listening'), pausing: () => tell('pausing'), heard: uri => uri === WATCHED && tell('heard') };
+    const told = {
+      listening: () => tell('listening'),
+      pausing: () => tell('pausing'),
+      heard: uri => uri === WATCHED && tell('heard'),
+    };
     for (;;) {
       const began = now();
       try {
@@ -199,7 +211,7 @@ function explain(error) {
 }
 
 export async function main(Adapter) {
-  const [name, url] = process.argv.slice(2);
-  await new Script(new Adapter(name, url)).perform();
+  const [name, calls, listening] = process.argv.slice(2);
+  await new Script(new Adapter(name, calls, listening)).perform();
   process.exit(0);
 }

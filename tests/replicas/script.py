@@ -10,12 +10,16 @@ import json
 import sys
 import time
 
+import anyio
+
 CALL_SECONDS = 30
 TASK_SECONDS = 60
 PAUSE_AFTER_FAILURE = 0.3
 WATCHED = "test://watched-resource"
 SIMPLE = "This is a simple text response for testing."
 TASK_DIED = "stopped before it was done"
+# What a server says of a request it does not understand: a kill is no reason for that.
+REFUSALS = {-32700, -32600, -32601, -32602}
 
 
 class Lost(Exception):
@@ -170,30 +174,34 @@ class Link:
 
     def __init__(self, opened):
         self.opened = opened
-        self.task, self.lock = None, asyncio.Lock()
+        self.holding, self.lock = None, asyncio.Lock()
 
     async def use(self, make):
         """A request on the connection; fails at once when that ends, which not every SDK does."""
-        value = await self.ready()
+        holding, value = await self.ready()
         call = asyncio.ensure_future(make(value))
         try:
-            await asyncio.wait({call, self.task}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({call, holding}, return_when=asyncio.FIRST_COMPLETED)
+            # What was answered before the end has a moment to be handed over.
+            await asyncio.wait({call}, timeout=0.1)
             if not call.done():
-                # What was answered before the end has a moment to be handed over.
-                await asyncio.wait({call}, timeout=0.1)
-            if not call.done():
-                raise Cut(f"the connection ended: {self.ended()}")
+                raise Cut(f"the connection ended: {holding.result()}")
             return call.result()
+        except Exception as error:
+            if is_closed(error):
+                holding.cancel()
+            raise
         finally:
             call.cancel()
 
     async def ready(self):
+        """The connection, and the task that holds it."""
         async with self.lock:
-            if self.task is None or self.task.done():
+            if self.holding is None or self.holding.done():
                 opening = asyncio.get_running_loop().create_future()
-                self.task = asyncio.create_task(self.hold(opening))
+                self.holding = asyncio.create_task(self.hold(opening))
                 self.value = await opening
-            return self.value
+            return self.holding, self.value
 
     async def hold(self, opening):
         """In a task of its own, so that no call's timeout cuts through it."""
@@ -207,8 +215,11 @@ class Link:
                 return "it was not opened"
             return explain(error)
 
-    def ended(self):
-        return self.task.result() if self.task.done() else ""
+
+def is_closed(error):
+    """Whether an SDK says that its connection is gone, even if it still holds it."""
+    gone = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+    return isinstance(error, gone) or str(error) == "Connection closed"
 
 
 def sampled(prompt):
@@ -247,9 +258,9 @@ def explain(error):
 
 
 def main(adapter):
-    name, url = sys.argv[1:]
+    name, calls, listening = sys.argv[1:]
 
     async def perform():
-        await Script(adapter(name, url)).perform()
+        await Script(adapter(name, calls, listening)).perform()
 
     asyncio.run(perform())

@@ -12,7 +12,7 @@ import {
   ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
-import { CAPABILITIES, PATIENCE, RECONNECT, WATCHED, elicited, main, sampled } from './script.mjs';
+import { CAPABILITIES, PATIENCE, RECONNECT, REFUSALS, WATCHED, elicited, main, sampled } from './script.mjs';
 
 /** One session of the protocol. */
 class Session {
@@ -46,10 +46,10 @@ class Session {
 }
 
 class Adapter {
-  constructor(name, url) {
+  constructor(name, calls, listening) {
     this.name = name;
-    this.calls = new Session(url);
-    this.listener = new Session(url);
+    this.calls = new Session(calls);
+    this.listener = new Session(listening);
   }
 
   async connect() {
@@ -64,7 +64,7 @@ class Adapter {
 
   isLost(error) {
     // Where a task is started, the SDK makes words of every error.
-    return error.code === 404 || error.message.includes('no such session');
+    return error.code === 404 || REFUSALS.includes(error.code) || error.message.includes('no such session');
   }
 
   call(name, args, onprogress) {
@@ -76,7 +76,8 @@ class Adapter {
   }
 
   async startTask(name, args) {
-    const stream = this.tasks.callToolStream({ name, arguments: args }, undefined, { task: { ttl: 300_000 }, ...PATIENCE });
+    const options = { task: { ttl: 300_000 }, ...PATIENCE };
+    const stream = this.tasks.callToolStream({ name, arguments: args }, undefined, options);
     for await (const message of stream) {
       if (message.type === 'taskCreated') return message.task.taskId;
       throw message.error ?? new Error(`instead of a task: ${JSON.stringify(message)}`);

@@ -2,14 +2,14 @@
 
 import { Client, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
-import { CAPABILITIES, PATIENCE, WATCHED, elicited, main, sampled } from './script.mjs';
+import { CAPABILITIES, PATIENCE, REFUSALS, WATCHED, elicited, main, sampled } from './script.mjs';
 
 class Adapter {
   cut = new AbortController();
 
-  constructor(name, url) {
+  constructor(name, calls, listening) {
     this.name = name;
-    this.url = url;
+    this.addresses = { calls, listener: listening };
     [this.calls, this.listener] = [this.client(), this.client()];
     // The SDK tells only this one of a stream that broke, and leaves the call waiting.
     this.calls.onerror = error => this.broke(error);
@@ -30,8 +30,8 @@ class Adapter {
   }
 
   async connect() {
-    for (const client of [this.listener, this.calls]) {
-      await client.connect(new StreamableHTTPClientTransport(new URL(this.url)));
+    for (const [client, address] of Object.entries(this.addresses)) {
+      await this[client].connect(new StreamableHTTPClientTransport(new URL(address)));
     }
     return { server: this.calls.getServerVersion()?.name, revision: this.calls.getNegotiatedProtocolVersion() };
   }
@@ -41,7 +41,7 @@ class Adapter {
   }
 
   isLost(error) {
-    return error instanceof SdkHttpError && error.status === 404;
+    return (error instanceof SdkHttpError && error.status === 404) || REFUSALS.includes(error.code);
   }
 
   call(name, args, onprogress) {
@@ -53,7 +53,8 @@ class Adapter {
   async listen({ listening, heard }) {
     this.listener.setNotificationHandler('notifications/resources/updated', ({ params }) => heard(params.uri));
     const subscription = await this.listener.listen({ resourceSubscriptions: [WATCHED] }, PATIENCE);
-    if (subscription.honoredFilter.resourceSubscriptions?.[0] !== WATCHED) throw new Error('the server does not honour the filter');
+    const honoured = subscription.honoredFilter.resourceSubscriptions ?? [];
+    if (!honoured.includes(WATCHED)) throw new Error('the server does not honour the filter');
     listening();
     throw new Error(`the subscription ended: ${await subscription.closed}`);
   }

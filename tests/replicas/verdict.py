@@ -1,65 +1,88 @@
 """What came of it: a table for people, and everything that is against the rule."""
 
-KINDS = ["calls", "progress", "sampling", "elicitation", "subscriptions", "tasks"]
-# How many of a kind there must be in a minute, or the test says little.
-AT_LEAST = {"calls": 60, "progress": 12, "sampling": 15, "elicitation": 15, "subscriptions": 6, "tasks": 4}
-# A client may notice a cut connection this much later.
-NOTICED = 1.0
-SHOWN = 12
+import os
+import sys
+from itertools import groupby
+
+from processes import KINDS
+
+# How many of a kind a client must do in a minute, or the test says little.
+AT_LEAST = {"calls": 60, "progress": 12, "sampling": 15, "elicitation": 15, "subscriptions": 10, "tasks": 4}
+# An SDK may notice this much later that its connection was cut.
+NOTICED_SECONDS = 1
+# Of troubles that are alike, so many are shown.
+SHOWN = 3
 
 
-def show(stage):
-    kills = len(stage.kills) // 2
+def show_table(stage):
     columns = ["client", *KINDS, "failed in flight", "lost"]
-    print("  " + "".join(cell(name, name) for name in columns))
+    rows = [dict(zip(columns, columns))]
     for client in stage.clients:
-        counts = {kind: "-" if has_no(client, kind) else client.counts[kind] for kind in KINDS}
-        row = {"client": client.name, **counts, "failed in flight": len(client.failed), "lost": len(client.lost)}
-        print("  " + "".join(cell(name, row[name]) for name in columns))
-    print(f"  {kills} kills", flush=True)
+        counts = {kind: client.counts[kind] if does(client, kind) else "-" for kind in KINDS}
+        rows.append({"client": client.name, **counts, "failed in flight": len(client.failed), "lost": len(client.lost)})
+    print()
+    for row in rows:
+        print(f"  {row['client']:<10}" + "".join(f"{row[column]:>{len(column) + 2}}" for column in columns[1:]))
+    print(f"  {len(stage.kills)} kills", flush=True)
 
 
-def cell(column, value):
-    width = 12 if column == "client" else len(column)
-    return f"{value:<{width}}" if column == "client" else f"  {value:>{width}}"
+def does(client, kind):
+    """Tasks since 2026-07-28 are an extension, and the official clients do not have it."""
+    return kind != "tasks" or client.sessions != []
 
 
-def has_no(client, kind):
-    """Tasks of the stateless era are an extension that the official clients do not have."""
-    return kind == "tasks" and not client.sessions
-
-
-def verdict(stage):
-    """Prints what is against the rule, and gives it."""
-    troubles = []
-    kills = len(stage.kills) // 2
-    expected = int(stage.seconds / stage.plan.every / 2)
-    if kills < expected:
-        troubles.append(f"only {kills} kills, {expected} are expected")
+def troubles(stage):
+    """Everything that is against the rule: what it is, and more about it."""
+    found = []
+    enough = int(stage.seconds / stage.plan.every / 2)
+    if len(stage.kills) < enough:
+        found.append(("too few kills", f"{len(stage.kills)}, and {enough} are the least"))
     for client in stage.clients:
-        cuts = stage.proxy.cuts[client.name]
-        troubles += [f"{client.name}: {trouble}" for trouble in of_client(stage, client, cuts)]
-    for trouble in troubles[:SHOWN]:
-        print(f"    {trouble}")
-    if len(troubles) > SHOWN:
-        print(f"    and {len(troubles) - SHOWN} more")
-    return troubles
+        found += [(f"{client.name}: {what}", more) for what, more in of_client(stage, client)]
+    for what, alike in groupby(found, key=lambda trouble: trouble[0]):
+        alike = [more for _, more in alike]
+        print(f"\n  {red(what)}" + (f", {len(alike)} times" if len(alike) > 1 else ""))
+        for more in alike[:SHOWN]:
+            print(f"    {more}")
+        if len(alike) > SHOWN:
+            print(f"    and {len(alike) - SHOWN} more")
+    return found
 
 
-def of_client(stage, client, cuts):
-    for lost in client.lost:
-        yield f"lost, {lost['kind']}, {lost['ended'] - lost['began']:.1f} s after {lost['began']:.3f}: {lost['detail']}"
-    for failed in client.failed:
-        if not explained(failed, stage.kills if failed["kind"] == "tasks" else cuts):
-            yield f"failed while nothing was killed, {failed['kind']}, at {failed['began']:.3f}: {failed['detail']}"
+def of_client(stage, client):
+    cuts = {"calls": stage.proxy.cuts[client.name], "listens": stage.proxy.cuts[f"{client.name}/listens"]}
     for kind in KINDS:
-        at_least = int(AT_LEAST[kind] * stage.seconds / 60)
-        if not has_no(client, kind) and client.counts[kind] < at_least:
-            yield f"only {client.counts[kind]} of {kind}, {at_least} are expected"
-    workers = len(KINDS) - has_no(client, "tasks")
-    if len(client.failed) > len(cuts) * workers:
-        yield f"{len(client.failed)} failures, but only {len(cuts)} of its exchanges were cut short"
+        for lost in client.lost:
+            if lost["kind"] == kind:
+                yield f"lost, {kind}", shown(lost)
+    for failed in client.failed:
+        # A task dies with its replica, whoever is connected to that.
+        times = {"subscriptions": cuts["listens"], "tasks": stage.kills}.get(failed["kind"], cuts["calls"])
+        if not any(failed["began"] - NOTICED_SECONDS <= at <= failed["ended"] for at in times):
+            yield "failed, and nothing of it was on a killed server", shown(failed)
+    for kind in KINDS:
+        enough = int(AT_LEAST[kind] * stage.seconds / 60)
+        if does(client, kind) and client.counts[kind] < enough:
+            yield f"too few {kind}", f"{client.counts[kind]}, and {enough} are the least"
+    # What is cut may take along whatever else its client has under way.
+    most = sum(len(times) for times in cuts.values()) * len(KINDS)
+    if len(client.failed) > most:
+        yield "too many failures", f"{len(client.failed)}, and what was cut short explains {most}"
 
 
-def explained(failed, times):
-    return any(failed["began"] - NOTICED <= at <= failed["ended"] for at in times)
+def shown(event):
+    return f"{event['began']:.3f} to {event['ended']:.3f}: {event['detail']}"
+
+
+def say_at_last(wrong, logs):
+    """The last line, and the status to end with."""
+    count = sum(len(found) for found in wrong.values())
+    if not count:
+        print(f"\nnothing was lost on {' and '.join(wrong)}")
+        return 0
+    print(f"\n{count} times the rule was broken; what servers, proxy and clients said is in {logs}")
+    return 1
+
+
+def red(words):
+    return f"\x1b[31m{words}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else words

@@ -12,6 +12,7 @@ pub mod handler;
 pub mod input;
 pub mod metrics;
 pub mod output;
+pub(crate) mod presence;
 pub mod prompt;
 pub mod rate;
 pub mod resource;
@@ -44,7 +45,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
-use tasks::{Engine, Tasks, Way};
+use tasks::{Engine, Tasks, Wanted, Way};
 use tokio::sync::watch;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -332,9 +333,12 @@ impl Core {
                 };
                 match tasks::way(tool, &ctx.about().task) {
                     Way::Wait => (),
-                    Way::WaitAWhile => return tasks::run_or_begin(self, name, args, &ctx).await,
+                    Way::WaitAWhile => {
+                        let wanted = Wanted { name, args, asked: Box::default() };
+                        return tasks::run_or_begin(self, wanted, &ctx).await;
+                    }
                     Way::Task(asked) => {
-                        return tasks::begin(self, &name, args, &ctx, &asked).await;
+                        return tasks::begin(self, Wanted { name, args, asked }, &ctx).await;
                     }
                     Way::Refused(fault) => return Outcome::Fault(fault),
                 }
@@ -414,13 +418,22 @@ impl Core {
         let caught = AssertUnwindSafe(work).catch_unwind();
         let ended = match self.call_timeout {
             None => caught.await,
-            Some(limit) => tokio::time::timeout(limit, caught).await.map_err(|_| {
-                CallError::new(format!("gave up after {} seconds", limit.as_secs_f32()))
-            })?,
+            Some(limit) => {
+                tokio::time::timeout(limit, caught).await.map_err(|_| took_too_long(limit))?
+            }
         };
         // What a panic says may hold secrets; it is on stderr for whoever runs the server.
         ended.unwrap_or_else(|_| Err(CallError::new("the handler failed unexpectedly")))
     }
+}
+
+fn took_too_long(limit: Duration) -> CallError {
+    CallError::new(format!("gave up after {} seconds", limit.as_secs_f32()))
+}
+
+/// What becomes of a call of a tool that takes too long.
+fn gave_up(limit: Duration) -> Outcome {
+    failed_tool(took_too_long(limit))
 }
 
 fn failed_tool(error: CallError) -> Outcome {

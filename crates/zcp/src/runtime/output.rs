@@ -2,9 +2,12 @@
 
 use super::error::{CallError, Result};
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use zcp_wire::mcp::{Extra, content::Content};
+use zcp_wire::mcp::{
+    Extra,
+    content::{Content, Kind},
+};
 
 /// What a tool gave: content for the model, and structure for programs.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,11 +15,17 @@ pub struct Output {
     /// For the model.
     pub content: Vec<Content>,
     /// For programs.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
     /// The call failed, and the content says why.
     pub is_error: bool,
     /// What the result says about itself.
     pub meta: Extra,
+}
+
+/// What is there, even if it is `null`.
+fn there<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
 }
 
 impl Output {
@@ -28,6 +37,15 @@ impl Output {
     /// A failure, in words the model can act on.
     pub fn failed(why: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(why) }
+    }
+
+    /// The beginning of why the call failed, if it did.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let text = self.content.iter().find_map(|one| match &one.kind {
+            Kind::Text { text } => Some(text),
+            _ => None,
+        });
+        text.filter(|_| self.is_error).map(|text| text.chars().take(200).collect())
     }
 
     /// Structure, with the same in words for models that read only those.

@@ -28,7 +28,7 @@ pub struct Stdio;
 impl Transport for Stdio {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
         let own = own_stdio::take()?;
-        converse(Mcp::only(runtime), own.input, own.output, stop).await
+        converse(Mcp::new(runtime), own.input, own.output, stop).await
     }
 }
 

@@ -80,6 +80,9 @@ impl Wanted {
     async fn known(mut self, runtime: &Runtime) -> Self {
         let wanted = std::mem::take(&mut self.filter.task_ids);
         for id in wanted.into_iter().take(TASKS) {
+            if self.filter.task_ids.contains(&id) {
+                continue;
+            }
             if runtime.core.engine.get(&id, &self.principal).await.is_ok() {
                 self.filter.task_ids.push(id);
             }

@@ -8,6 +8,7 @@ mod offer;
 mod render;
 mod report;
 mod retry;
+mod running;
 pub(crate) mod session;
 mod tasks;
 
@@ -23,8 +24,9 @@ use entry::{Caller, Clients, Entered, Step};
 use futures_util::{StreamExt, stream};
 use http::{Extensions, HeaderMap};
 use lists::Lists;
-use report::{Report, Running};
+use report::Report;
 use retry::Retry;
+use running::Running;
 use session::{Registered, Remember, Session, Stoppable};
 use std::{
     fmt,
@@ -55,11 +57,6 @@ impl Mcp {
     /// A conversation that can be opened by a handshake, or go without.
     pub fn new(runtime: Runtime) -> Self {
         Self::with(runtime, Some(Arc::default()), CancellationToken::new())
-    }
-
-    /// The one conversation a process has with whoever started it.
-    pub(crate) fn only(runtime: Runtime) -> Self {
-        Self::with(runtime, Some(Arc::new(Session::only())), CancellationToken::new())
     }
 
     /// Requests that remember nothing.
@@ -145,6 +142,30 @@ impl Mcp {
     ) -> Frames {
         self.request(request, params, None, Carried { extensions, release })
             .unwrap_or_else(|error| failed(&request.id, error))
+    }
+
+    /// A request whose process died before it was answered, made once more if that is safe.
+    pub(crate) fn again(&self, request: &Request, extensions: Extensions) -> Frames {
+        match Params::parse(request.params.as_deref()) {
+            Ok(params) if self.may_be_made_again(request, &params) => {
+                self.call(request, &params, shared(extensions), None)
+            }
+            _ => {
+                let why = "the server that ran this was stopped before it was done: \
+                    call again if doing it twice is safe";
+                failed(&request.id, RpcError::internal(why))
+            }
+        }
+    }
+
+    /// Only a tool does anything to the world, unless it says that twice is the same as once.
+    fn may_be_made_again(&self, request: &Request, params: &Params<'_>) -> bool {
+        let name = || serde_json::from_str::<String>(params.name.unwrap_or_default()).ok();
+        &*request.method != "tools/call"
+            || name().is_some_and(|name| {
+                let catalog = self.runtime.catalog();
+                catalog.find_tool(&name).is_some_and(|tool| tool.may_run_twice())
+            })
     }
 
     fn request(

@@ -4,7 +4,8 @@ use super::{
     Carried, Mcp,
     entry::Caller,
     retry::Retry,
-    session::{Registered, Session, Stoppable},
+    running::State,
+    session::{Session, Stoppable},
     tasks::{Related, related},
 };
 use crate::{
@@ -17,17 +18,13 @@ use crate::{
     },
 };
 use bytestring::ByteString;
-use futures_util::{Stream, future::BoxFuture, task::AtomicWaker};
-use pin_project_lite::pin_project;
+use futures_util::{future::BoxFuture, task::AtomicWaker};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::VecDeque,
     fmt,
-    future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -56,15 +53,15 @@ const LOG_BURST: f64 = 200.0;
 /// One call: what is known of it, and its way to its client.
 pub(super) struct Report {
     revision: Revision,
-    about: About,
-    level: Option<Level>,
+    pub(super) about: About,
+    pub(super) level: Option<Level>,
     token: Option<ByteString>,
     asking: Asking,
     /// The task it waits for.
     related: OnceLock<Box<Related>>,
     // A std mutex: never held across an await.
-    outbox: Mutex<Outbox>,
-    waker: AtomicWaker,
+    pub(super) outbox: Mutex<Outbox>,
+    pub(super) waker: AtomicWaker,
 }
 
 /// How a client hears of a page its user must visit first, where that is no error.
@@ -73,6 +70,14 @@ pub(super) enum VisitFirst {
     Asked(InputRequired),
     /// In words.
     Told(String),
+}
+
+/// What a client says to a question.
+pub(super) enum Reply {
+    Answer(Value),
+    Refused(String),
+    /// Nothing: it went away, or cannot be asked.
+    Gone,
 }
 
 /// How this call's questions reach the client.
@@ -86,8 +91,8 @@ enum Asking {
 }
 
 #[derive(Default)]
-struct Outbox {
-    frames: VecDeque<Frame>,
+pub(super) struct Outbox {
+    pub(super) frames: VecDeque<Frame>,
     progress: Option<(f64, Instant)>,
     logs: Option<Logs>,
     dropped_logs: u64,
@@ -228,7 +233,25 @@ impl Report {
         Frame::Notification(Notification { method, params: Some(self.params(params)) })
     }
 
-    async fn ask_live(&self, session: &Session, mut question: InputRequest) -> Result<Value> {
+    async fn ask_live(&self, session: &Session, question: InputRequest) -> Result<Value> {
+        match self.put(session, question).await {
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Refused(why) => Err(CallError::new(why)),
+            Reply::Gone => Err(CallError::new("the client went away without an answer")),
+        }
+    }
+
+    /// Puts a question to the client, if it is one it can be asked.
+    pub(super) async fn put_question(&self, question: InputRequest) -> Reply {
+        match &self.asking {
+            Asking::Live(session) if lacks(&self.about.client, &question).is_none() => {
+                self.put(session, question).await
+            }
+            _ => Reply::Gone,
+        }
+    }
+
+    async fn put(&self, session: &Session, mut question: InputRequest) -> Reply {
         if let InputRequest::Elicit(elicit) = &question
             && elicit.mode == Some(Mode::Url)
         {
@@ -242,19 +265,27 @@ impl Report {
             method: question.method().into(),
             params: Some(self.params(&question)),
         }));
-        let gone = |_| CallError::new("the client went away without an answer");
         let answer = tokio::select! {
-            answer = answer => answer.map_err(gone)?,
+            answer = answer => match answer {
+                Ok(answer) => answer,
+                Err(_) => return Reply::Gone,
+            },
             answer = session.answered_elsewhere(&id, &self.about.runtime.store) => answer,
         };
-        let answer = answer.map_err(|error| {
-            CallError::new(format!("the client refused the question: {}", error.message))
-        })?;
-        let answer: Value = serde_json::from_str(&answer)?;
-        fits(&asked, &answer).map_err(|why| {
-            CallError::new(format!("the client's answer does not fit the question: {why}"))
-        })?;
-        Ok(answer)
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                let why = format!("the client refused the question: {}", error.message);
+                return Reply::Refused(why);
+            }
+        };
+        let read = serde_json::from_str(&answer).map_err(|error| error.to_string());
+        match read.and_then(|answer| fits(&asked, &answer).map(|()| answer)) {
+            Ok(answer) => Reply::Answer(answer),
+            Err(why) => {
+                Reply::Refused(format!("the client's answer does not fit the question: {why}"))
+            }
+        }
     }
 
     /// Refuses a question this client cannot put to anyone.
@@ -383,88 +414,13 @@ pub(super) fn notification(method: &'static str, params: &impl Serialize) -> Fra
     })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pin_project! {
-    /// A call under way: what it reports, and its response last. Dropping it stops the work.
-    pub(super) struct Running<F> {
-        #[pin]
-        answer: F,
-        state: State,
-        registered: Option<Registered>,
-        call: StopOnDrop,
-    }
-}
-
-enum State {
-    Working,
-    Answered(Frame),
-    Ended,
-}
-
-struct StopOnDrop(Arc<Report>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.about.stop.now();
-    }
-}
-
-impl<F: Future<Output = Frame>> Running<F> {
-    pub(super) fn new(answer: F, report: Arc<Report>, registered: Option<Registered>) -> Self {
-        Self { answer, state: State::Working, registered, call: StopOnDrop(report) }
-    }
-}
-
-impl<F: Future<Output = Frame>> Stream for Running<F> {
-    type Item = Frame;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Frame>> {
-        let this = self.project();
-        let report = &this.call.0;
-        // Once cancelled, its client expects nothing any more.
-        if report.about.stop.is_stopped() {
-            *this.state = State::Ended;
-        }
-        if let State::Working = this.state {
-            if let Some(frame) = lock(&report.outbox).frames.pop_front() {
-                return Poll::Ready(Some(frame));
-            }
-            match this.answer.poll(context) {
-                Poll::Ready(response) => *this.state = State::Answered(response),
-                Poll::Pending => {
-                    report.waker.register(context.waker());
-                    if report.about.stop.is_stopped() {
-                        *this.state = State::Ended;
-                    }
-                }
-            }
-        }
-        // The call may have reported while it was polled.
-        let waiting = lock(&report.outbox).next(report.level, this.state);
-        if let Some(frame) = waiting {
-            return Poll::Ready(Some(frame));
-        }
-        match std::mem::replace(this.state, State::Ended) {
-            State::Answered(response) => {
-                // Its client may use the id again as soon as it has read the response.
-                drop(this.registered.take());
-                Poll::Ready(Some(response))
-            }
-            State::Ended => Poll::Ready(None),
-            State::Working => {
-                *this.state = State::Working;
-                Poll::Pending
-            }
-        }
-    }
 }
 
 impl Outbox {
     /// What is to be said before the response.
-    fn next(&mut self, level: Option<Level>, state: &State) -> Option<Frame> {
+    pub(super) fn next(&mut self, level: Option<Level>, state: &State) -> Option<Frame> {
         if let State::Ended = state {
             return None;
         }

@@ -209,11 +209,6 @@ impl Session {
         Self { id: Some(id), pending: Pending::named(server), ..Self::default() }
     }
 
-    /// The one conversation a process has with whoever started it.
-    pub(crate) fn only() -> Self {
-        Self { unnamed: OnceLock::from(Arc::from("stdio")), ..Self::default() }
-    }
-
     /// What tells this conversation from others: what nobody in particular does in it is its own.
     pub(crate) fn conversation(&self) -> Arc<str> {
         match &self.id {

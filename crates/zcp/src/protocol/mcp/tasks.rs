@@ -4,7 +4,7 @@
 use super::{
     Mcp,
     entry::Caller,
-    report::{Report, notification},
+    report::{Reply as Said, Report, notification},
 };
 use crate::{
     auth::Principal,
@@ -12,19 +12,18 @@ use crate::{
         Runtime,
         call::{Call, Fault, Op, Outcome},
         ctx::{Ctx, Reporter},
-        error::Result,
-        tasks::{Asked, End, News, Task, TaskOp, Wish, needs_extension},
+        tasks::{Asked, End, Engine, News, Task, TaskOp, Wish, look_after, needs_extension},
     },
 };
 use bytestring::ByteString;
-use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use zcp_wire::{
     Revision, RpcError,
     mcp::{
-        Page, Reply,
+        InputRequest, Page, Reply,
         tasks::{EXTENSION, OlderTask, Task as Shown, TaskStatus},
         tools::CallToolResult,
     },
@@ -33,6 +32,8 @@ use zcp_wire::{
 
 /// How often a task is looked at while its client waits, whatever its news say.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often the store is tried again while it is away.
+const RETRY: Duration = Duration::from_millis(500);
 /// What cursors of the list of tasks are bound to.
 const CURSOR: &[u8] = b"cursor:tasks";
 
@@ -122,8 +123,17 @@ pub(super) fn operation(
 pub(super) fn shown(revision: Revision, task: Task) -> Shown {
     let time = |at| humantime::format_rfc3339_millis(at).to_string();
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut status = task.status;
     let (result, error) = match task.end {
         None => (None, None),
+        // A page to visit is nothing to fail of: the model can say so.
+        Some(End::Fault(Fault::VisitFirst(page, _))) => {
+            status = TaskStatus::Completed;
+            let page_url = page.url.unwrap_or_default();
+            let content = vec![format!("{}: visit {page_url} first", page.message).into()];
+            let told = CallToolResult { content, is_error: true, ..CallToolResult::default() };
+            (Some(json!(told)), None)
+        }
         Some(End::Fault(fault)) => (None, Some(super::render::error(revision, fault))),
         Some(End::Tool(output)) => {
             let mut result = json!(CallToolResult {
@@ -139,7 +149,7 @@ pub(super) fn shown(revision: Revision, task: Task) -> Shown {
     };
     Shown {
         task_id: task.id,
-        status: match task.status {
+        status: match status {
             TaskStatus::Queued => TaskStatus::Working,
             status => status,
         },
@@ -148,10 +158,18 @@ pub(super) fn shown(revision: Revision, task: Task) -> Shown {
         last_updated_at: time(task.updated),
         ttl_ms: Some(ms(task.ttl)),
         poll_interval_ms: Some(ms(task.poll)),
-        input_requests: task.asked.iter().map(|(key, one)| (key.clone(), one.to_value())).collect(),
+        input_requests: task.asked.into_iter().map(question).collect(),
         result,
         error,
     }
+}
+
+/// Since 2026-07-28 a page to visit has no id of its own.
+fn question((key, mut question): (String, InputRequest)) -> (String, Value) {
+    if let InputRequest::Elicit(elicit) = &mut question {
+        elicit.elicitation_id = None;
+    }
+    (key, question.to_value())
 }
 
 pub(super) fn page(
@@ -171,25 +189,18 @@ pub(super) fn page(
 pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
     let (runtime, principal) = (report.runtime(), report.about().principal.clone());
     let engine = &runtime.core.engine;
+    let ctx = Ctx::new(report.clone());
+    let get = Op::Task(TaskOp::Get { id: id.clone() });
+    let mut task = match runtime.call(Call { op: get, ctx: ctx.clone() }).await {
+        Outcome::Task(task) => *task,
+        other => return other,
+    };
+    report.relates_to(&id, task.progress.as_deref());
     let mut grown = engine.watch(&id);
     let mut seen = engine.news_after(&id, 0).await.last().map_or(0, |(at, _)| *at);
     let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
-    let (mut status, mut look) = (None, true);
+    let mut status = task.status;
     loop {
-        let task = match look {
-            true => {
-                let (op, ctx) = (TaskOp::Get { id: id.clone() }, Ctx::new(report.clone()));
-                match runtime.call(Call { op: Op::Task(op), ctx }).await {
-                    Outcome::Task(task) => *task,
-                    other => return other,
-                }
-            }
-            false => match engine.get(&id, &principal).await {
-                Ok(task) => task,
-                Err(fault) => return Outcome::Fault(fault),
-            },
-        };
-        report.relates_to(&id, task.progress.as_deref());
         tell(report, &engine.news_after(&id, seen).await, &mut seen);
         match task.end {
             Some(End::Tool(output)) => return Outcome::Tool(output),
@@ -201,37 +212,41 @@ pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String)
         }
         for (key, question) in task.asked.iter().filter(|(key, _)| asked.insert(key.clone())) {
             let (report, key, question) = (report.clone(), key.clone(), question.clone());
-            asking.push(answer(report, key, question));
+            asking.push(async move { (key, report.put_question(question).await) });
         }
-        if status.replace(task.status).is_some_and(|before| before != task.status) {
+        if std::mem::replace(&mut status, task.status) != task.status {
             let older = shown(revision, task).older();
             report.push(notification("notifications/tasks/status", &older));
         }
-        tokio::select! {
-            Some(()) = grown.next() => look = false,
-            Some((key, answer)) = asking.next() => {
-                if let Err(error) = engine.settle(&id, vec![(&*key, answer)]).await {
-                    tracing::error!("an answer is lost: {error}");
+        task = loop {
+            let look = tokio::select! {
+                Some(()) = grown.next() => engine.get(&id, &principal).await,
+                Some((key, reply)) = asking.next() => {
+                    settle(engine, &id, &key, reply).await;
+                    engine.get(&id, &principal).await
                 }
-                look = false;
+                () = sleep(LOOK) => look_after(&ctx, &id).await,
+            };
+            match look {
+                Ok(task) => break task,
+                Err(Fault::Failed(_)) => (), // The store will be back, or the client will give up.
+                Err(fault) => return Outcome::Fault(fault),
             }
-            () = sleep(LOOK) => look = true,
-        }
+        };
     }
 }
 
-type Answered = (String, Result<Value, String>);
-
-fn answer(
-    report: Arc<Report>,
-    key: String,
-    question: zcp_wire::mcp::InputRequest,
-) -> BoxFuture<'static, Answered> {
-    async move {
-        let answer = report.ask(&key, question).await;
-        (key, answer.map_err(|error| error.to_string()))
+/// Writes down what the client says. Another may be asked if this one says nothing.
+async fn settle(engine: &Engine, id: &str, key: &str, reply: Said) {
+    let answer = match reply {
+        Said::Answer(answer) => Ok(answer),
+        Said::Refused(why) => Err(why),
+        Said::Gone => return,
+    };
+    while let Err(error) = engine.settle(id, vec![(key, answer.clone())]).await {
+        tracing::error!("an answer waits to be written: {error}");
+        sleep(RETRY).await;
     }
-    .boxed()
 }
 
 fn tell(report: &Report, news: &[(u64, News)], seen: &mut u64) {

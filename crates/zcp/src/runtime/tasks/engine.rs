@@ -3,6 +3,7 @@
 use super::{
     Task, TaskOp, Tasks, keeper,
     record::{News, Record},
+    slots::Slots,
 };
 use crate::{
     auth::Principal,
@@ -11,6 +12,7 @@ use crate::{
         ask::fits,
         call::{Fault, Outcome},
         ctx::Ctx,
+        presence::Presence,
     },
     seal::digest,
     store::{If, Store, StoreError, StoreResult},
@@ -19,12 +21,9 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
-};
-use tokio::{
-    sync::{Notify, Semaphore},
-    time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::mcp::tasks::TaskStatus;
@@ -40,14 +39,9 @@ const LONGEST_ID: usize = 64;
 pub(crate) struct Engine {
     pub(super) settings: Tasks,
     pub(super) store: Arc<dyn Store>,
-    /// Tasks that may run, and those that wait for that.
-    pub(super) slots: Arc<Semaphore>,
-    pub(super) waiting: Arc<AtomicUsize>,
-    /// What this process runs under, and when that was made known last.
-    pub(super) lease: Mutex<Option<(Arc<str>, Instant)>>,
-    pub(super) begun: Notify,
-    /// When the store was away last.
-    pub(super) away: Mutex<Option<Instant>>,
+    pub(super) slots: Slots,
+    running: Mutex<HashSet<String>>,
+    pub(crate) presence: Arc<Presence>,
     pub(super) tracker: TaskTracker,
     pub(super) stop: CancellationToken,
 }
@@ -57,8 +51,7 @@ pub(in crate::runtime) async fn call(core: &Core, op: TaskOp, ctx: &Ctx) -> Outc
     let (engine, principal) = (&core.engine, ctx.principal());
     let done = match op {
         TaskOp::Get { id } => {
-            keeper::heal(core, ctx, &id).await;
-            engine.get(&id, principal).await.map(|task| Outcome::Task(Box::new(task)))
+            keeper::look_after(ctx, &id).await.map(|task| Outcome::Task(Box::new(task)))
         }
         TaskOp::Answer { id, answers } => {
             engine.answer(&id, principal, &answers).await.map(|()| Outcome::Done)
@@ -77,13 +70,12 @@ pub(in crate::runtime) async fn call(core: &Core, op: TaskOp, ctx: &Ctx) -> Outc
 
 impl Engine {
     pub(crate) fn new(settings: Tasks, store: Arc<dyn Store>) -> Self {
+        let presence = Arc::new(Presence::new(store.clone()));
         Self {
             store,
-            slots: Arc::new(Semaphore::new(settings.at_once)),
-            waiting: Arc::default(),
-            lease: Mutex::default(),
-            begun: Notify::new(),
-            away: Mutex::default(),
+            slots: Slots::new(&settings),
+            running: Mutex::default(),
+            presence,
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
             settings,
@@ -95,7 +87,12 @@ impl Engine {
         Ok(self.owned(id, principal).await?.view(id, self.settings.poll))
     }
 
-    async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {
+    /// The tasks that run in this process.
+    pub(super) fn running(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {
         let found = self.load(id).await.map_err(|error| unavailable(&error))?;
         let own = found.filter(|(record, _)| record.owner == principal.as_str());
         own.map(|(record, _)| record).ok_or_else(unknown)
@@ -128,6 +125,9 @@ impl Engine {
         answers: Vec<(&str, Result<Value, String>)>,
     ) -> StoreResult<()> {
         let settled = self.change(id, |record| {
+            if record.status.is_over() {
+                return false;
+            }
             let mut changed = false;
             for (key, answer) in &answers {
                 if let Some(question) = record.outstanding(key) {
@@ -135,7 +135,7 @@ impl Engine {
                     changed = true;
                 }
             }
-            if changed && !record.status.is_over() {
+            if changed {
                 record.go_on();
             }
             changed
@@ -182,8 +182,12 @@ impl Engine {
             }
             held => held,
         };
-        let (mut tasks, mut next) = (vec![], None);
+        let (mut tasks, mut next, mut seen) = (vec![], None, HashSet::new());
         for (position, id) in held.map_err(|error| unavailable(&error))? {
+            // One that is kept for longer is noted again.
+            if !seen.insert(id.clone()) {
+                continue;
+            }
             if tasks.len() == size {
                 return Ok(Outcome::Tasks(tasks, next));
             }
@@ -213,23 +217,29 @@ impl Engine {
     }
 
     /// Writes a task that is new, where its caller and its runner find it again.
-    pub(super) async fn create(
-        &self,
-        id: &str,
-        record: &Record,
-        scope: Option<String>,
-    ) -> StoreResult<()> {
-        // Whoever goes through a list of ids must come across it while it can be read.
-        let twice = Some(record.left() * 2);
-        let name = Bytes::copy_from_slice(id.as_bytes());
-        let run = keeper::run_log(&record.runner);
-        self.store.append(&run, name.clone(), keeper::RUNS, twice).await?;
+    pub(super) async fn create(&self, id: &str, record: &Record) -> StoreResult<()> {
+        self.note(id, record).await?;
         let key = key(id);
-        self.store.put(&key, record.to_bytes(), If::Absent, Some(record.left())).await?;
-        if let Some(scope) = scope {
-            self.store.append(&scope, name, LISTED, twice).await?;
+        self.store.put(&key, record.to_bytes(), If::Absent, Some(record.left())).await.map(drop)
+    }
+
+    /// Notes where a task is found again: by its caller, and by whoever takes over from its runner.
+    pub(super) async fn note(&self, id: &str, record: &Record) -> StoreResult<()> {
+        let name = Bytes::copy_from_slice(id.as_bytes());
+        let kept = Some(self.settings.kept_at_most.max(self.settings.kept_for) * 2);
+        let run = keeper::run_log(&record.runner);
+        self.store.append(&run, name.clone(), keeper::RUNS, kept).await?;
+        if let Some(scope) = &record.scope {
+            self.store.append(scope, name, LISTED, kept).await?;
         }
         Ok(())
+    }
+
+    /// Forgets a task nobody has heard of.
+    pub(super) async fn forget(&self, id: &str) {
+        if let Err(error) = self.store.remove(&key(id)).await {
+            tracing::warn!("a task that never began is kept: {error}");
+        }
     }
 
     pub(super) async fn load(&self, id: &str) -> StoreResult<Option<(Record, u64)>> {
@@ -252,7 +262,8 @@ impl Engine {
             if !change(&mut record) {
                 return Ok(Some(record));
             }
-            record.updated = crate::clock::now_ms();
+            // Two changes are never at the same time.
+            record.updated = crate::clock::now_ms().max(record.updated + 1);
             let unchanged = If::Version(version);
             let left = Some(record.left());
             if self.store.put(&key(id), record.to_bytes(), unchanged, left).await? {

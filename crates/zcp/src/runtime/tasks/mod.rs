@@ -4,6 +4,7 @@ mod engine;
 mod keeper;
 mod record;
 mod run;
+mod slots;
 mod work;
 
 use super::{
@@ -25,9 +26,9 @@ use zcp_wire::mcp::{
 
 pub(crate) use engine::Engine;
 pub(super) use engine::call;
-pub(crate) use keeper::keep;
+pub(crate) use keeper::{keep, look_after};
 pub(crate) use record::News;
-pub(super) use run::{begin, run_or_begin};
+pub(super) use run::{Wanted, begin, run_or_begin};
 
 /// How a server runs tasks.
 ///
@@ -44,6 +45,7 @@ pub struct Tasks {
     at_once: usize,
     waiting: usize,
     kept_for: Duration,
+    kept_at_most: Duration,
     poll: Duration,
     promoted_after: Option<Duration>,
 }
@@ -54,6 +56,7 @@ impl Default for Tasks {
             at_once: 64,
             waiting: 1000,
             kept_for: Duration::from_secs(60 * 60),
+            kept_at_most: Duration::from_secs(24 * 60 * 60),
             poll: Duration::from_secs(1),
             promoted_after: Some(Duration::from_secs(10)),
         }
@@ -74,10 +77,16 @@ impl Tasks {
     }
 
     /// How long a task is kept from its beginning, if its client does not say: an hour unless said
-    /// otherwise. One that still runs is kept for longer.
+    /// otherwise. One that still works is kept for longer; one that waits for an answer is not.
     #[must_use]
     pub fn kept_for(self, time: Duration) -> Self {
-        Self { kept_for: time, ..self }
+        Self { kept_for: time.max(Duration::from_secs(1)), ..self }
+    }
+
+    /// How long a client may have a task kept: a day unless said otherwise.
+    #[must_use]
+    pub fn kept_at_most(self, time: Duration) -> Self {
+        Self { kept_at_most: time, ..self }
     }
 
     /// How long clients are told to wait before they look again: a second unless said otherwise.

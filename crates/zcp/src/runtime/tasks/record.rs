@@ -1,12 +1,11 @@
 //! A task as the store holds it, and the news of it.
 
-use super::{Asked, End, Task};
+use super::{Asked, End, Task, Tasks};
 use crate::{
     clock,
     runtime::{
         call::{Fault, Outcome},
         ctx::About,
-        output::Output,
     },
 };
 use bytes::Bytes;
@@ -17,9 +16,12 @@ use zcp_wire::mcp::{
     InputRequest, capabilities::ClientCapabilities, logging::Level, tasks::TaskStatus,
 };
 
-/// How long a client may have a task kept.
+/// The least a client may have a task kept.
 const SHORTEST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Runs of a task at most that end with their process.
+const ATTEMPTS: u32 = 10;
+/// A run that lasted for so long was not what its process died of.
+const LASTED: u64 = 60_000;
 
 /// All that another process needs to know of a task. Times are milliseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,12 +37,19 @@ pub(super) struct Record {
     pub(super) progress: Option<String>,
     /// The process that runs it, and the how manyth run it is.
     pub(super) runner: String,
-    pub(super) runs: u32,
+    runs: u32,
+    began: u64,
     pub(super) created: u64,
     pub(super) updated: u64,
     /// How long it is kept: from its beginning, and beyond its end if it takes long.
     pub(super) ttl: u64,
     kept_for: u64,
+    /// Where it is listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scope: Option<String>,
+    /// Whether somebody may hear of its progress.
+    #[serde(default)]
+    pub(super) has_listeners: bool,
     pub(super) status: TaskStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
@@ -96,9 +105,11 @@ impl Record {
         args: Option<String>,
         about: &About,
         asked: &Asked,
-        kept_for: Duration,
+        settings: &Tasks,
+        scope: Option<String>,
     ) -> Self {
-        let kept_for = asked.ttl.map_or(kept_for, |ttl| ttl.clamp(SHORTEST, LONGEST));
+        let (usual, most) = (settings.kept_for, settings.kept_at_most.max(SHORTEST));
+        let kept_for = asked.ttl.map_or(usual, |ttl| ttl.clamp(SHORTEST, most));
         let kept_for = u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX);
         let now = clock::now_ms();
         Self {
@@ -109,10 +120,13 @@ impl Record {
             progress: asked.progress.as_ref().map(ToString::to_string),
             runner: String::new(),
             runs: 1,
+            began: now,
             created: now,
             updated: now,
             ttl: kept_for,
             kept_for,
+            scope,
+            has_listeners: asked.conversation.is_some(),
             status: TaskStatus::Working,
             message: None,
             questions: vec![],
@@ -148,6 +162,24 @@ impl Record {
 
     pub(super) fn is_run_by(&self, runner: &str) -> bool {
         !self.status.is_over() && self.runner == runner
+    }
+
+    /// Whether it may be what its processes die of.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.runs >= ATTEMPTS && clock::now_ms().saturating_sub(self.began) < LASTED
+    }
+
+    /// Another process runs it from now on.
+    pub(super) fn run_again(&mut self, runner: &str, status: TaskStatus) {
+        let now = clock::now_ms();
+        self.runs = match now.saturating_sub(self.began) < LASTED {
+            true => self.runs + 1,
+            false => 1,
+        };
+        (self.runner, self.began) = (runner.to_owned(), now);
+        if self.status == TaskStatus::Queued {
+            self.status = status;
+        }
     }
 
     /// Puts a question to whoever looks at it next; false when it was put before.
@@ -188,9 +220,8 @@ impl Record {
 
     pub(super) fn finish(&mut self, end: End) {
         (self.status, self.message) = match &end {
-            End::Tool(_) => (TaskStatus::Completed, None),
-            End::Fault(Fault::Failed(why)) => (TaskStatus::Failed, Some(why.clone())),
-            End::Fault(_) => (TaskStatus::Failed, None),
+            End::Tool(output) => (TaskStatus::Completed, output.complaint()),
+            End::Fault(fault) => (TaskStatus::Failed, Some(fault.to_string())),
         };
         self.end = Some(end);
         if self.fades() {
@@ -224,10 +255,6 @@ impl End {
     pub(super) fn of(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Tool(output) => Self::Tool(output),
-            Outcome::Fault(Fault::VisitFirst(page, _)) => {
-                let url = page.url.unwrap_or_default();
-                Self::Tool(Output::failed(format!("{}: visit {url} first", page.message)))
-            }
             Outcome::Fault(fault) => Self::Fault(fault),
             _ => Self::Fault(Fault::Failed("the handler ended without a result".into())),
         }

@@ -4,6 +4,7 @@ use super::{
     Asked, End,
     engine::{Engine, scope, unavailable},
     record::Record,
+    slots::Slot,
     work::{Place, Work},
 };
 use crate::{
@@ -11,22 +12,17 @@ use crate::{
         Core,
         call::{Fault, Outcome},
         ctx::Ctx,
+        gave_up,
+        presence::Counted,
     },
     store::StoreResult,
 };
 use bytestring::ByteString;
 use futures_util::{StreamExt, future::BoxFuture};
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep},
+    sync::oneshot,
+    time::{Instant, sleep, sleep_until},
 };
 use zcp_wire::mcp::tasks::TaskStatus;
 
@@ -39,86 +35,109 @@ const RETRY: Duration = Duration::from_millis(500);
 /// How long a caller is told to wait when too many tasks do.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// A task's turn.
-pub(super) enum Slot {
-    Now(OwnedSemaphorePermit),
-    Later(Turn),
+/// A call that is to be a task.
+pub(in crate::runtime) struct Wanted {
+    pub(in crate::runtime) name: ByteString,
+    pub(in crate::runtime) args: Option<ByteString>,
+    pub(in crate::runtime) asked: Box<Asked>,
 }
 
-/// One task that waits for its turn.
-pub(super) struct Turn(Arc<AtomicUsize>);
+/// A task that is kept, and not running yet.
+struct Created {
+    place: Place,
+    record: Record,
+    here: Here,
+}
 
-impl Drop for Turn {
+/// A task this process runs, or is about to. Nobody takes it over while this is there.
+pub(super) struct Here {
+    engine: Arc<Engine>,
+    id: String,
+    pub(super) counted: Counted,
+}
+
+impl Here {
+    pub(super) fn new(engine: Arc<Engine>, id: &str) -> Self {
+        engine.running().insert(id.to_owned());
+        let counted = engine.presence.count();
+        Self { engine, id: id.to_owned(), counted }
+    }
+}
+
+impl Drop for Here {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.engine.running().remove(&self.id);
     }
 }
 
 /// Begins a call as a task. It is kept before anyone hears of it.
-pub(in crate::runtime) async fn begin(
-    core: &Core,
-    name: &ByteString,
-    args: Option<ByteString>,
-    ctx: &Ctx,
-    asked: &Asked,
-) -> Outcome {
-    let Some(slot) = core.engine.slot() else { return busy() };
-    let begun = new_task(core, name, args.as_ref(), ctx, asked, |record| {
-        if let Slot::Later(_) = slot {
-            record.status = TaskStatus::Queued;
-        }
-    });
-    let (place, record) = match begun.await {
-        Ok(begun) => begun,
-        Err(error) => return Outcome::Fault(unavailable(&error)),
+pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) -> Outcome {
+    if core.engine.tracker.is_closed() {
+        return busy("the server is about to stop: try again");
+    }
+    let Some(slot) = core.engine.slots.take() else {
+        return busy("too many tasks wait for their turn: try again later");
     };
+    let mut record = record_of(core, &wanted, ctx);
+    if let Slot::Later(_) = slot {
+        record.status = TaskStatus::Queued;
+    }
+    let created = match create(&core.engine, record).await {
+        Ok(Ok(created)) => created,
+        Ok(Err(error)) => return Outcome::Fault(unavailable(&error)),
+        Err(_) => return busy("the server is about to stop: try again"),
+    };
+    let Created { place, record, here } = created;
     let task = record.view(&place.id, core.engine.settings.poll);
     let work = Arc::new(Work::of_task(ctx.about().beside(), place, &record));
-    let running = core.clone().run_tool(name.clone(), args, Ctx::new(work.clone()));
-    start(core, task.id.clone(), work, running, slot);
+    let running = core.clone().run_tool(wanted.name, wanted.args, Ctx::new(work.clone()));
+    start(here, work, running, slot);
     Outcome::Begun(Box::new(task))
 }
 
 /// Runs a call for a while, and makes it a task if it takes longer, or wishes so.
-pub(in crate::runtime) async fn run_or_begin(
-    core: &Core,
-    name: ByteString,
-    args: Option<ByteString>,
-    ctx: &Ctx,
-) -> Outcome {
+pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &Ctx) -> Outcome {
     let engine = &core.engine;
     let work = Arc::new(Work::in_front(ctx.reporter().clone()));
     // Whoever waits may go away: then the call stops.
     let mut waiting = StopOnDrop(Some(work.clone()));
+    let (name, args) = (wanted.name.clone(), wanted.args.clone());
     let mut running: BoxFuture<'static, Outcome> =
-        Box::pin(core.clone().run_tool(name.clone(), args.clone(), Ctx::new(work.clone())));
-    let patience = engine.settings.promoted_after;
+        Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
+    let begun = Instant::now();
+    let mut due = engine.settings.promoted_after.map(|time| begun + time);
+    let limit = core.call_timeout.map(|limit| (limit, begun + limit));
     loop {
         tokio::select! {
+            biased;
             outcome = &mut running => return outcome,
             () = work.detached() => (),
-            () = sleep(patience.unwrap_or_default()), if patience.is_some() => (),
-        }
-        let Some(slot @ Slot::Now(_)) = engine.slot() else {
-            // Somebody waits already, and goes on to.
-            tokio::select! {
-                outcome = &mut running => return outcome,
-                () = sleep(RETRY) => continue,
+            () = sleep_until(due.unwrap_or(begun)), if due.is_some() => (),
+            () = sleep_until(limit.map_or(begun, |(_, end)| end)), if limit.is_some() => {
+                return gave_up(limit.map_or(Duration::ZERO, |(limit, _)| limit));
             }
+        }
+        // Once it is due it stays so, until there is room.
+        due = Some(Instant::now() + RETRY);
+        let permit = engine.slots.now().filter(|_| work.may_become_a_task());
+        let Some(permit) = permit.filter(|_| !engine.tracker.is_closed()) else { continue };
+        let mut record = record_of(core, &wanted, ctx);
+        work.remembered_in(&mut record);
+        let created = tokio::select! {
+            biased;
+            outcome = &mut running => return outcome,
+            created = create(engine, record) => created,
         };
-        let remembered = |record: &mut Record| work.remembered_in(record);
-        match new_task(core, &name, args.as_ref(), ctx, &Asked::default(), remembered).await {
-            Ok((place, record)) => {
+        match created {
+            Ok(Ok(Created { place, record, here })) => {
                 let task = record.view(&place.id, engine.settings.poll);
                 work.becomes(place);
                 waiting.0 = None;
-                start(core, task.id.clone(), work, running, slot);
+                start(here, work, running, Slot::Now(permit));
                 return Outcome::Begun(Box::new(task));
             }
-            Err(error) => {
-                tracing::warn!("a slow call could not be made a task: {error}");
-                return running.await;
-            }
+            Ok(Err(error)) => tracing::warn!("a slow call could not be made a task: {error}"),
+            Err(_) => (),
         }
     }
 }
@@ -131,112 +150,95 @@ impl Drop for StopOnDrop {
     }
 }
 
-async fn new_task(
-    core: &Core,
-    name: &ByteString,
-    args: Option<&ByteString>,
-    ctx: &Ctx,
-    asked: &Asked,
-    fill: impl FnOnce(&mut Record),
-) -> StoreResult<(Place, Record)> {
-    let engine = core.engine.clone();
-    let (runner, about) = (engine.enlist().await?, ctx.about());
-    let args = args.map(ToString::to_string);
-    let mut record = Record::new(name.to_string(), args, about, asked, engine.settings.kept_for);
-    record.runner = runner.to_string();
-    fill(&mut record);
-    let id = crate::token();
+fn record_of(core: &Core, wanted: &Wanted, ctx: &Ctx) -> Record {
+    let (about, asked) = (ctx.about(), &wanted.asked);
+    let args = wanted.args.as_ref().map(ToString::to_string);
     let scope = scope(&about.principal, asked.conversation.as_deref());
-    engine.create(&id, &record, scope).await?;
-    Ok((Place { engine, id, runner }, record))
+    Record::new(wanted.name.to_string(), args, about, asked, &core.engine.settings, scope)
+}
+
+/// Keeps a task that is new. Whoever waits for it may go away: then it is forgotten again.
+fn create(engine: &Arc<Engine>, mut record: Record) -> oneshot::Receiver<StoreResult<Created>> {
+    let (sender, receiver) = oneshot::channel();
+    let creating = engine.clone();
+    engine.tracker.spawn(async move {
+        let id = crate::token();
+        let here = Here::new(creating.clone(), &id);
+        let created = match here.counted.name().await {
+            Err(error) => Err(error),
+            Ok(runner) => {
+                record.runner = runner.to_string();
+                let kept = creating.create(&id, &record).await;
+                let place = Place { engine: creating.clone(), id: id.clone(), runner };
+                kept.map(|()| Created { place, record, here })
+            }
+        };
+        let failed = created.is_err();
+        if sender.send(created).is_err() || failed {
+            creating.forget(&id).await;
+        }
+    });
+    receiver
 }
 
 /// Runs a task to its end here.
 pub(super) fn start(
-    core: &Core,
-    id: String,
+    here: Here,
     work: Arc<Work>,
     running: impl Future<Output = Outcome> + Send + 'static,
     slot: Slot,
 ) {
-    let engine = core.engine.clone();
-    core.engine.tracker.spawn(async move {
+    let engine = here.engine.clone();
+    let tracker = engine.tracker.clone();
+    tracker.spawn(async move {
+        let id = &here.id;
         let turn = async {
-            let _permit = match slot {
+            let permit = match slot {
                 Slot::Now(permit) => permit,
                 Slot::Later(turn) => {
-                    let permit = engine.slots.clone().acquire_owned().await;
+                    let permit = engine.slots.turn().await;
                     drop(turn);
-                    engine.begin_turn(&id).await;
-                    let Ok(permit) = permit else { std::future::pending().await };
+                    work.begin_turn().await;
                     permit
                 }
             };
+            work.hold(permit);
             running.await
         };
         let outcome = tokio::select! {
             outcome = turn => Some(outcome),
-            () = engine.attend(&id, &work) => None,
+            () = engine.attend(id, &work) => None,
             () = engine.stop.cancelled() => None,
         };
-        if let Some(outcome) = outcome {
-            engine.flush(&id, &work).await;
-            let end = End::of(outcome);
-            engine
-                .persist(&id, |record| {
-                    let ours = work.runs(record);
-                    if ours {
-                        record.finish(end.clone());
-                    }
-                    ours
-                })
-                .await;
-        }
         work.stop();
+        if let Some(outcome) = outcome {
+            engine.flush(id, &work).await;
+            let end = End::of(outcome);
+            work.persist(|record| {
+                record.finish(end.clone());
+                true
+            })
+            .await;
+        }
     });
-    core.engine.begun.notify_one();
 }
 
 impl Engine {
-    /// Room for one more task, now or later.
-    fn slot(&self) -> Option<Slot> {
-        if let Ok(permit) = self.slots.clone().try_acquire_owned() {
-            return Some(Slot::Now(permit));
-        }
-        let turn = Turn(self.waiting.clone());
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        (before < self.settings.waiting).then_some(Slot::Later(turn))
-    }
-
-    /// Room for one that was accepted, however many wait.
-    pub(super) fn turn(&self) -> Slot {
-        self.slot().unwrap_or_else(|| {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            Slot::Later(Turn(self.waiting.clone()))
-        })
-    }
-
-    async fn begin_turn(&self, id: &str) {
-        self.persist(id, |record| {
-            let queued = record.status == TaskStatus::Queued;
-            if queued {
-                record.status = TaskStatus::Working;
-            }
-            queued
-        })
-        .await;
-    }
-
-    /// Changes a task, however long the store is away.
-    pub(super) async fn persist(&self, id: &str, mut change: impl FnMut(&mut Record) -> bool) {
-        while !self.stop.is_cancelled() {
+    /// Changes a task, however long the store is away. Gives it as it is then, if it is there.
+    pub(super) async fn persist(
+        &self,
+        id: &str,
+        mut change: impl FnMut(&mut Record) -> bool,
+    ) -> Option<Record> {
+        loop {
             match self.change(id, &mut change).await {
-                Ok(_) => return,
-                Err(error) => {
-                    tracing::error!("a task's state waits to be written: {error}");
-                    sleep(RETRY).await;
-                }
+                Ok(record) => return record,
+                Err(error) => tracing::error!("a task's state waits to be written: {error}"),
             }
+            if self.stop.is_cancelled() {
+                return None;
+            }
+            sleep(RETRY).await;
         }
     }
 
@@ -251,20 +253,21 @@ impl Engine {
                     work.learn(&record);
                     // It must not fade away between two looks.
                     pause = LOOK.min(record.left() / 4);
-                    if record.fades() {
-                        let keep_on = |record: &mut Record| {
-                            record.keep_on();
-                            true
-                        };
-                        let _ = self.change(id, keep_on).await;
+                    // Whoever was asked has as long as the task is kept.
+                    if record.fades() && !record.is_asking() {
+                        self.keep_on(id, work).await;
                     }
                 }
                 Ok(_) => return,
                 Err(error) => tracing::warn!("a task cannot be looked at: {error}"),
             }
+            let soon = async {
+                sleep(PAUSE.saturating_sub(told.elapsed())).await;
+                work.has_news().await;
+            };
             tokio::select! {
                 Some(()) = grown.next() => (),
-                () = async { sleep(PAUSE.saturating_sub(told.elapsed())).await; work.has_news().await } => {
+                () = soon => {
                     self.flush(id, work).await;
                     told = Instant::now();
                 }
@@ -273,12 +276,29 @@ impl Engine {
         }
     }
 
+    /// Keeps a task for longer that still runs.
+    async fn keep_on(&self, id: &str, work: &Work) {
+        let keep_on = |record: &mut Record| {
+            let ours = work.runs(record);
+            if ours {
+                record.keep_on();
+            }
+            ours
+        };
+        match self.change(id, keep_on).await {
+            Ok(Some(record)) => drop(self.note(id, &record).await),
+            Ok(None) => (),
+            Err(error) => tracing::warn!("a task cannot be kept for longer: {error}"),
+        }
+    }
+
     /// Writes down what a task has to tell.
     async fn flush(&self, id: &str, work: &Work) {
-        let (news, words) = work.take_news();
+        let news = work.news();
         if news.is_empty() {
             return;
         }
+        let words = news.words();
         let say = |record: &mut Record| {
             let changed = words.is_some() && record.message != words && work.runs(record);
             if changed {
@@ -287,14 +307,16 @@ impl Engine {
             changed
         };
         if let Ok(Some(record)) = self.change(id, say).await {
-            for one in &news {
-                self.tell(id, one, record.left()).await;
+            if record.has_listeners {
+                for one in news.to_tell() {
+                    self.tell(id, &one, record.left()).await;
+                }
             }
+            work.told(&news);
         }
     }
 }
 
-fn busy() -> Outcome {
-    let why = "too many tasks wait for their turn: try again later".to_owned();
-    Outcome::Fault(Fault::Busy { why, wait: Some(BUSY) })
+fn busy(why: &str) -> Outcome {
+    Outcome::Fault(Fault::Busy { why: why.to_owned(), wait: Some(BUSY) })
 }

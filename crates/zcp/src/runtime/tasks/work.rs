@@ -13,10 +13,13 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
-use tokio::sync::{Notify, watch};
-use zcp_wire::mcp::{InputRequest, logging::Level};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use zcp_wire::mcp::{InputRequest, logging::Level, tasks::TaskStatus};
 
 /// Log messages a task may have waiting to be told; more are dropped.
 const WAITING: usize = 32;
@@ -30,8 +33,12 @@ pub(super) struct Work {
     // Std mutexes: never held across an await.
     memory: Mutex<Memory>,
     learned: watch::Sender<()>,
-    news: Mutex<Waiting>,
+    news: Mutex<Untold>,
     has_news: Notify,
+    /// Its place among those that run; given up while it waits for an answer.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// It ended with a question to whoever waited for it.
+    paused: AtomicBool,
 }
 
 /// Where a call that is a task is kept.
@@ -49,10 +56,32 @@ struct Memory {
     kept: Map<String, Value>,
 }
 
-#[derive(Default)]
-struct Waiting {
+/// What is to be told.
+#[derive(Clone, Default)]
+pub(super) struct Untold {
     progress: Option<(f64, Option<f64>, Option<String>)>,
     logs: VecDeque<News>,
+}
+
+impl Untold {
+    pub(super) fn is_empty(&self) -> bool {
+        self.progress.is_none() && self.logs.is_empty()
+    }
+
+    /// How far the call is, in words.
+    pub(super) fn words(&self) -> Option<String> {
+        self.progress.as_ref().map(|(done, total, words)| match (words, total) {
+            (Some(words), _) => words.clone(),
+            (None, Some(total)) => format!("{done} of {total}"),
+            (None, None) => done.to_string(),
+        })
+    }
+
+    pub(super) fn to_tell(&self) -> impl Iterator<Item = News> {
+        let progress = self.progress.clone();
+        let progress = progress.map(|(done, total, words)| News::Progress(done, total, words));
+        self.logs.iter().cloned().chain(progress)
+    }
 }
 
 impl Work {
@@ -79,6 +108,8 @@ impl Work {
             learned: watch::Sender::new(()),
             news: Mutex::default(),
             has_news: Notify::new(),
+            permit: Mutex::default(),
+            paused: AtomicBool::new(false),
         }
     }
 
@@ -121,17 +152,50 @@ impl Work {
         self.has_news.notified().await;
     }
 
-    /// What is to be told, and how far the call is in words.
-    pub(super) fn take_news(&self) -> (Vec<News>, Option<String>) {
-        let waiting = std::mem::take(&mut *lock(&self.news));
-        let words = waiting.progress.as_ref().map(|(done, total, words)| match (words, total) {
-            (Some(words), _) => words.clone(),
-            (None, Some(total)) => format!("{done} of {total}"),
-            (None, None) => done.to_string(),
+    /// What is to be told.
+    pub(super) fn news(&self) -> Untold {
+        lock(&self.news).clone()
+    }
+
+    /// Forgets what was told.
+    pub(super) fn told(&self, news: &Untold) {
+        let mut untold = lock(&self.news);
+        untold.logs.drain(..news.logs.len());
+        if untold.progress == news.progress {
+            untold.progress = None;
+        }
+    }
+
+    /// Takes its place among those that run.
+    pub(super) fn hold(&self, permit: OwnedSemaphorePermit) {
+        *lock(&self.permit) = Some(permit);
+    }
+
+    /// Its turn has come: from now on it must not be begun by anyone else.
+    pub(super) async fn begin_turn(&self) {
+        let begun = self.persist(|record| {
+            let queued = record.status == TaskStatus::Queued;
+            if queued {
+                record.status = TaskStatus::Working;
+            }
+            queued
         });
-        let progress =
-            waiting.progress.map(|(done, total, words)| News::Progress(done, total, words));
-        (waiting.logs.into_iter().chain(progress).collect(), words)
+        if !begun.await.is_some_and(|record| self.runs(&record)) {
+            std::future::pending().await
+        }
+    }
+
+    /// Whether it may go on without whoever waits for it: not if it has just asked them.
+    pub(super) fn may_become_a_task(&self) -> bool {
+        !self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Changes the record of its task, while this process runs it.
+    pub(super) async fn persist(&self, change: impl FnMut(&mut Record) -> bool) -> Option<Record> {
+        match self.task.get() {
+            Some(place) => place.persist(change).await,
+            None => None,
+        }
     }
 
     fn answer(&self, key: &str) -> Option<Result<Value>> {
@@ -147,7 +211,11 @@ impl Work {
         question: InputRequest,
     ) -> Result<Value> {
         let mut asked = Question::new(key, &question);
-        let answer = front.ask(key, question).await?;
+        let answer = front.ask(key, question).await;
+        if let Err(CallError::Paused) = answer {
+            self.paused.store(true, Ordering::Relaxed);
+        }
+        let answer = answer?;
         (asked.answer, asked.taken) = (Some(Ok(answer.clone())), true);
         lock(&self.memory).questions.push(asked);
         Ok(answer)
@@ -162,6 +230,7 @@ impl Work {
     ) -> Result<Value> {
         let mut learned = self.learned.subscribe();
         if let Some(answer) = self.answer(key) {
+            place.persist(|record| record.take(key)).await;
             return answer;
         }
         if let Some(required) = ask::lacks(&self.about.client, question) {
@@ -170,24 +239,36 @@ impl Work {
         }
         let asked = Question::new(key, question);
         place.persist(|record| record.ask(asked.clone())).await;
-        loop {
+        let parked = place.engine.slots.wait();
+        drop(lock(&self.permit).take());
+        let answer = loop {
             if let Some(answer) = self.answer(key) {
-                place.persist(|record| record.take(key)).await;
-                return answer;
+                break answer;
             }
             if learned.changed().await.is_err() {
                 return Err(CallError::new("the task is over"));
             }
+        };
+        drop(parked);
+        self.wait_for_a_place(place).await;
+        place.persist(|record| record.take(key)).await;
+        answer
+    }
+
+    async fn wait_for_a_place(&self, place: &Place) {
+        if lock(&self.permit).is_none() {
+            let permit = place.engine.slots.turn().await;
+            self.hold(permit);
         }
     }
 }
 
 impl Place {
     /// Changes the record while this process runs the task, however long the store is away.
-    pub(super) async fn persist(&self, mut change: impl FnMut(&mut Record) -> bool) {
+    async fn persist(&self, mut change: impl FnMut(&mut Record) -> bool) -> Option<Record> {
         self.engine
             .persist(&self.id, |record| record.is_run_by(&self.runner) && change(record))
-            .await;
+            .await
     }
 }
 
@@ -236,7 +317,11 @@ impl Reporter for Work {
 
     fn kept(&self, key: &str) -> Option<Value> {
         let here = lock(&self.memory).kept.get(key).cloned();
-        here.or_else(|| self.front.as_ref().and_then(|front| front.kept(key)))
+        here.or_else(|| {
+            let earlier = self.front.as_ref()?.kept(key)?;
+            lock(&self.memory).kept.insert(key.to_owned(), earlier.clone());
+            Some(earlier)
+        })
     }
 
     fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()> {
@@ -245,11 +330,10 @@ impl Reporter for Work {
         Box::pin(async move {
             match (self.task.get(), &self.front) {
                 (Some(place), _) => {
-                    place
-                        .persist(|record| {
-                            record.kept.insert(key.clone(), value.clone()) != Some(value.clone())
-                        })
-                        .await;
+                    let keep = |record: &mut Record| {
+                        record.kept.insert(key.clone(), value.clone()) != Some(value.clone())
+                    };
+                    place.persist(keep).await;
                 }
                 (None, Some(front)) => front.keep(&key, value).await,
                 (None, None) => (),

@@ -54,7 +54,7 @@ pub(super) async fn exchange(
 ) -> Response {
     let answered = match *request.method() {
         Method::POST => post(http, request, watch).await,
-        Method::GET => get(http, &request.into_parts().0).await,
+        Method::GET => get(http, &mut request.into_parts().0).await,
         Method::DELETE => delete(http, &request.into_parts().0).await,
         _ => {
             let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
@@ -179,11 +179,17 @@ async fn in_session(
     // Most calls are answered at once: there is nothing a client could lose.
     let first = match frames.at_once() {
         Poll::Ready(None) => return Ok(status::accepted()),
-        Poll::Ready(Some(Frame::Response(answer))) => return Ok(status::answered(answer)),
+        Poll::Ready(Some(Frame::Response(answer))) => {
+            return Ok(status::answered_in_session(answer));
+        }
         Poll::Ready(Some(first)) => Some(first),
         Poll::Pending => None,
     };
-    let rest = Resumable::new(http, live, first, frames, release);
+    let request = match message {
+        Message::One(Frame::Request(request)) => Some(request.clone()),
+        _ => None,
+    };
+    let rest = Resumable::new(http, live, request, first, frames, release);
     // In a box of its own: every connection has room for what answers its requests.
     Ok(Box::pin(rest.respond(http.limits.keep_alive)).await)
 }
@@ -207,7 +213,7 @@ async fn batch(http: &Shared, mut all: Adopting) -> Response {
 }
 
 /// What a session is told beside its calls, or the rest of a call whose stream broke.
-async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
+async fn get(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response> {
     if !accepts(&parts.headers, "text/event-stream") {
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, "accept `text/event-stream`"));
     }
@@ -219,8 +225,9 @@ async fn get(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
         return Err(response);
     }
     let live = find(http, None, parts).await?;
+    let extensions = take(&mut parts.extensions);
     let last = header(&parts.headers, &LAST_EVENT_ID);
-    resume::stream(http, live, last).await
+    resume::stream(http, live, last, extensions).await
 }
 
 async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {

@@ -2,12 +2,12 @@
 
 use crate::{
     protocol::mcp::session::IDLE,
-    store::{Store, StoreError, StoreResult},
+    store::{If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{collections::VecDeque, sync::Arc};
-use zcp_wire::Frame;
+use zcp_wire::{Frame, Request};
 
 /// Frames of all its streams that are kept for one session.
 const KEEP: usize = 1024;
@@ -49,6 +49,29 @@ impl Replay {
         self.note(stream, if last { ANSWERED } else { SAID }, &frame.to_text()).await
     }
 
+    /// Notes which process answers a request on a stream: it may die before it has.
+    pub(super) async fn open(&self, stream: u64, name: &str, request: &str) -> StoreResult<()> {
+        self.note(stream, OPENED, &format!("{name} {request}")).await.map(drop)
+    }
+
+    /// Which process answers what on a stream, if that is still known.
+    pub(super) async fn opened(&self, stream: u64) -> StoreResult<Option<Opened>> {
+        let held = self.store.after(&self.log, 0).await?;
+        let opened = held.iter().rev().filter_map(|(_, entry)| parse(entry));
+        let mut opened = opened.filter(|(of, mark, _)| *of == stream && *mark == OPENED);
+        Ok(opened.find_map(|(_, _, text)| {
+            let (name, request) = text.split_once(' ')?;
+            let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return None };
+            Some(Opened { name: name.to_owned(), request })
+        }))
+    }
+
+    /// Whether nobody else has begun to go on with what a process left undone.
+    pub(super) async fn claim(&self, stream: u64, opened: &Opened) -> StoreResult<bool> {
+        let key = format!("revived/{}/{stream}/{}", self.log, opened.name);
+        self.store.put(&key, Bytes::new(), If::Absent, Some(IDLE)).await
+    }
+
     /// An event id before the first frame, so that there is always somewhere to go on.
     pub(super) async fn prime(&self, stream: u64) -> StoreResult<EventId> {
         self.note(stream, PRIMED, "").await
@@ -84,6 +107,12 @@ impl Replay {
         follow.read().await?;
         Ok(follow)
     }
+}
+
+/// A request, and the process that answers it.
+pub(super) struct Opened {
+    pub(super) name: String,
+    pub(super) request: Request,
 }
 
 /// A stream being followed.
@@ -145,6 +174,7 @@ fn parse(entry: &Bytes) -> Option<(u64, char, &str)> {
     Some((stream.parse().ok()?, mark, marked.get(1..)?))
 }
 
+const OPENED: char = '@';
 const PRIMED: char = '.';
 const SAID: char = '-';
 const ANSWERED: char = '=';

@@ -2,17 +2,17 @@
 
 use super::{
     Shared, event_stream, refusal,
-    replay::{EventId, Follow},
+    replay::{EventId, Follow, Opened},
     sessions::Live,
     status,
 };
-use crate::runtime::{ctx::Release, metrics::Counted};
-use ::http::StatusCode;
+use crate::runtime::{ctx::Release, metrics::Counted, presence::LEASE};
+use ::http::{Extensions, StatusCode};
 use axum::response::Response;
 use futures_util::{Stream, StreamExt, stream};
 use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use zcp_wire::{Frame, Frames, sse};
+use zcp_wire::{Frame, Frames, Request, sse};
 
 /// The stream of what a session is told beside its calls.
 pub(super) const EVENTS: u64 = 0;
@@ -42,6 +42,20 @@ impl Adopting {
         frame
     }
 
+    /// Notes that this process answers a request, for as long as it does. Without a store there is
+    /// nobody to tell, and the call goes on.
+    async fn open(&mut self, request: Option<Request>) {
+        let (Some(request), Some(frames)) = (request, self.frames.take()) else { return };
+        let counted = self.live.mcp.runtime().core.engine.presence.count();
+        if let Ok(name) = counted.name().await {
+            let text = Frame::Request(request).to_text();
+            let _ = self.live.replay().open(self.stream, &name, &text).await;
+        }
+        self.frames = Some(Frames::stream(frames.inspect(move |_| {
+            let _ = &counted;
+        })));
+    }
+
     /// There is nothing to go on with.
     fn end(&mut self) {
         (self.held, self.frames) = (None, None);
@@ -65,6 +79,7 @@ impl Drop for Adopting {
 /// A call whose rest can be fetched on another connection.
 pub(super) struct Resumable {
     call: Adopting,
+    request: Option<Request>,
     release: Option<Release>,
     /// The client fetches the rest elsewhere.
     taken: CancellationToken,
@@ -75,6 +90,7 @@ impl Resumable {
     pub(super) fn new(
         http: &Shared,
         live: Arc<Live>,
+        request: Option<Request>,
         first: Option<Frame>,
         frames: Frames,
         release: Option<Release>,
@@ -82,7 +98,7 @@ impl Resumable {
         let mut call = Adopting::new(http, live, frames);
         call.held = first;
         let taken = call.live.attach(call.stream);
-        Self { call, release, taken }
+        Self { call, request, release, taken }
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
@@ -94,12 +110,13 @@ impl Resumable {
         let first = match first {
             Ok(Next::Frame(Frame::Response(answer))) => {
                 self.call.end();
-                return status::answered(answer);
+                return status::answered_in_session(answer);
             }
             Ok(Next::End) => return status::accepted(),
             Ok(other) => Some(other),
             Err(_) => None,
         };
+        self.call.open(self.request.take()).await;
         let primed = match self.release.is_some() {
             true => self.call.live.replay().prime(self.call.stream).await.ok(),
             false => None,
@@ -160,6 +177,7 @@ pub(super) async fn stream(
     http: &Shared,
     live: Arc<Live>,
     last: Option<&str>,
+    extensions: Extensions,
 ) -> Result<Response, Response> {
     let unknown = || {
         let why = "`Last-Event-ID` is not held here any more: fetch again what may have changed";
@@ -174,7 +192,7 @@ pub(super) async fn stream(
     let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
         Some(id) if id.stream != EVENTS => {
             let follow = live.replay().follow(id).await.map_err(|_| unknown())?;
-            Box::pin(rest_of_call(&live, id, follow))
+            Box::pin(rest_of_call(http, live, id, follow, extensions).await)
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
@@ -184,27 +202,83 @@ pub(super) async fn stream(
     Ok(event_stream::respond(events, http.limits.keep_alive))
 }
 
-fn rest_of_call(
-    live: &Live,
+async fn rest_of_call(
+    http: &Shared,
+    live: Arc<Live>,
     id: EventId,
     follow: Follow,
+    extensions: Extensions,
 ) -> impl Stream<Item = Vec<u8>> + Send + use<> {
     // Whoever else was given this stream has lost it now.
     let taken = live.take_over(id.stream);
-    let over = taken.is_none() && !follow.ended && follow.is_empty();
-    let texts = stream::unfold(follow, move |mut follow| async move {
-        if over {
-            return None;
-        }
-        let (id, text) = follow.next().await?;
-        Some((event_stream::message(Some(&id.to_string()), text.as_bytes()), follow))
-    });
+    let elsewhere = match taken.is_none() && !follow.ended {
+        true => Elsewhere::find(http, live, id.stream, extensions).await,
+        false => None,
+    };
+    let over = taken.is_none() && !follow.ended && follow.is_empty() && elsewhere.is_none();
+    let texts =
+        stream::unfold((follow, elsewhere), move |(mut follow, mut elsewhere)| async move {
+            if over {
+                return None;
+            }
+            let (id, text) = loop {
+                if let Some(elsewhere) = elsewhere.as_mut().filter(|_| follow.is_empty()) {
+                    elsewhere.go_on_if_dead().await;
+                }
+                if let Ok(next) = tokio::time::timeout(LEASE, follow.next()).await {
+                    break next?;
+                }
+            };
+            let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
+            Some((event, (follow, elsewhere)))
+        });
     texts.take_until(async move {
         match taken {
             Some(taken) => taken.cancelled_owned().await,
             None => std::future::pending().await,
         }
     })
+}
+
+/// A call that another process answers, if that is still there.
+struct Elsewhere {
+    live: Arc<Live>,
+    tracker: TaskTracker,
+    stream: u64,
+    opened: Option<Opened>,
+    extensions: Extensions,
+}
+
+impl Elsewhere {
+    async fn find(
+        http: &Shared,
+        live: Arc<Live>,
+        stream: u64,
+        extensions: Extensions,
+    ) -> Option<Self> {
+        let opened = Some(live.replay().opened(stream).await.ok()??);
+        Some(Self { live, tracker: http.tracker.clone(), stream, opened, extensions })
+    }
+
+    /// Makes the call again here if whoever made it is dead, and says so if that is not safe.
+    async fn go_on_if_dead(&mut self) {
+        let presence = self.live.mcp.runtime().core.engine.presence.clone();
+        let Some(opened) = &self.opened else { return };
+        // What this process does not answer, nobody does.
+        let own = presence.is_own(&opened.name);
+        let dead = own || matches!(presence.is_alive(&opened.name).await, Ok(false));
+        let Some(opened) = self.opened.take_if(|_| dead) else { return };
+        let replay = self.live.replay();
+        if !matches!(replay.claim(self.stream, &opened).await, Ok(true)) {
+            return;
+        }
+        let again = self.live.mcp.again(&opened.request, self.extensions.clone());
+        let (live, tracker) = (self.live.clone(), self.tracker.clone());
+        let frames = Some(again);
+        let mut call = Adopting { live, tracker, stream: self.stream, held: None, frames };
+        call.open(Some(opened.request)).await;
+        call.let_go();
+    }
 }
 
 /// What changes, from now on or after a position.

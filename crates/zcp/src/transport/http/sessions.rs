@@ -27,6 +27,8 @@ const AT_HAND: Duration = Duration::from_secs(5 * 60);
 const ADOPTED: Duration = Duration::from_secs(60 * 60);
 /// Calls of one session that may go on without a connection.
 const ADOPTED_AT_ONCE: usize = 64;
+/// How often the store is tried again while it is away.
+const RETRY: Duration = Duration::from_millis(500);
 /// How often the ones that do nothing are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 /// How often a used session's time in the store is renewed.
@@ -241,15 +243,11 @@ impl Live {
         let (live, replay) = (self.clone(), self.replay());
         tracker.spawn(async move {
             let rest = async {
-                if let Some(frame) = &held
-                    && replay.append(stream, frame).await.is_err()
-                {
-                    return;
+                if let Some(frame) = &held {
+                    append(&replay, stream, frame).await;
                 }
                 while let Some(frame) = frames.next().await {
-                    if replay.append(stream, &frame).await.is_err() {
-                        break;
-                    }
+                    append(&replay, stream, &frame).await;
                 }
             };
             // Nobody may ever come back to answer what the call asks.
@@ -257,6 +255,14 @@ impl Live {
             let _ = replay.end(stream).await;
             live.detach(stream);
         });
+    }
+}
+
+/// Notes what nobody waits for just now, however long the store is away.
+async fn append(replay: &Replay, stream: u64, frame: &Frame) {
+    while let Err(error) = replay.append(stream, frame).await {
+        tracing::warn!("a message waits to be written: {error}");
+        tokio::time::sleep(RETRY).await;
     }
 }
 

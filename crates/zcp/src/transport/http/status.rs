@@ -29,6 +29,12 @@ pub(super) fn refused(id: Option<Id>, error: RpcError) -> Response {
     self::error(status, id, error)
 }
 
+/// The answer of a call in a session. Clients of that era take any other status for the end of their
+/// connection.
+pub(super) fn answered_in_session(answer: Answer) -> Response {
+    with_status(StatusCode::OK, answer)
+}
+
 /// The answer of a call.
 pub(super) fn answered(answer: Answer) -> Response {
     let status = match &answer.result {
@@ -42,13 +48,17 @@ pub(super) fn answered(answer: Answer) -> Response {
             _ => StatusCode::OK,
         },
     };
+    with_status(status, answer)
+}
+
+fn with_status(status: StatusCode, answer: Answer) -> Response {
     if let Some(parts) = answer.in_parts(LONG) {
         return with_type(status, JSON, Body::new(Parts(parts.into_iter())));
     }
     let wait = answer.result.as_ref().err().and_then(|error| error.data.as_ref());
     let wait = wait.and_then(|data| data.get("retryAfterSeconds")?.as_u64());
     let mut response = json(status, Frame::Response(answer).into_text());
-    if let Some(wait) = wait.filter(|_| status == StatusCode::TOO_MANY_REQUESTS) {
+    if let Some(wait) = wait {
         response.headers_mut().insert(header::RETRY_AFTER, wait.into());
     }
     response

@@ -67,9 +67,12 @@ async fn main() -> ExitCode {
         if !ok {
             verdict = ExitCode::FAILURE;
         }
+        if !ok && step == "connect" {
+            break;
+        }
     }
     if let Some(mut client) = follower.client {
-        client.close().await.ok();
+        timeout(STEP, client.close()).await.ok();
     }
     verdict
 }
