@@ -1,9 +1,10 @@
 //! Servers that are killed and started again: their clients do not notice.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     process::{Command, Stdio},
+    time::Duration,
 };
 use zcp_client::{Client, Started, wire::Revision};
 use zcp_tests::{
@@ -276,4 +277,65 @@ async fn what_servers_have_in_hand_is_shown_by_the_command() {
     let said = empty.expect("it runs").stderr;
     assert!(String::from_utf8_lossy(&said).contains("has no store"));
     assert!(!folder.0.join("elsewhere").exists(), "looking makes nothing");
+}
+
+/// Reads events until one has an id and is the one that is looked for.
+async fn event(stream: &mut reqwest::Response, wanted: impl Fn(&Value) -> bool) -> (String, Value) {
+    let mut text = String::new();
+    loop {
+        let chunk = tokio::time::timeout(Duration::from_secs(20), stream.chunk()).await;
+        let chunk = chunk.expect("something is said in time").expect("the stream goes on");
+        text += &String::from_utf8_lossy(&chunk.expect("the stream has not ended"));
+        for event in text.split("\n\n") {
+            let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+            let message = line("data: ").and_then(|data| serde_json::from_str(data).ok());
+            if let (Some(id), Some(message)) = (line("id: "), message)
+                && wanted(&message)
+            {
+                return (id.to_owned(), message);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_whose_server_died_goes_on_or_says_why_not() {
+    let folder = Folder::new("streams");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut replica = Replica::everything(&["--data", &file]).await;
+    let session = open(&replica).await;
+    let answered = |message: &Value| message["id"] == 7;
+    for (tool, args, expected) in [
+        // May be done twice, so it is.
+        (
+            "slow_compute",
+            json!({ "seconds": 2, "label": "again" }),
+            "again: computed for 2 seconds",
+        ),
+        // Nothing is known of it, so it is not.
+        ("slow_once", json!({ "seconds": 30 }), ""),
+    ] {
+        let params = json!({ "name": tool, "arguments": args, "_meta": { "progressToken": 1 } });
+        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+        let mut stream = post(&replica, Some(&session), &call).await;
+        let (last, _) =
+            event(&mut stream, |message| message["method"] == "notifications/progress").await;
+        replica.again().await;
+        let mut rest = reqwest::Client::new()
+            .get(replica.http().address().clone())
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &session)
+            .header("last-event-id", last)
+            .send()
+            .await
+            .expect("it answers");
+        let (_, answer) = event(&mut rest, answered).await;
+        match expected {
+            "" => {
+                let why = answer["error"]["message"].as_str().expect("an error");
+                assert!(why.contains("stopped before it was done"), "{why}");
+            }
+            expected => assert_eq!(answer["result"]["content"][0]["text"], expected),
+        }
+    }
 }

@@ -12,7 +12,8 @@ async fn greet(name: String) -> String {
 
 /// Takes a while for something that must not be done twice.
 #[tool(long_running)]
-async fn slow_once(seconds: f64) -> String {
+async fn slow_once(seconds: f64, ctx: Ctx) -> String {
+    ctx.progress(0.0, seconds);
     tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))).await;
     format!("done once, in {seconds} seconds")
 }
