@@ -81,7 +81,7 @@ impl Tail {
             match self.store.after(LOG, self.position).await {
                 Ok(entries) if entries.is_empty() => self.grown.next().await?,
                 // To a store, position 0 is all it holds; what it held before may be gone.
-                Ok(entries) if self.position == 0 && entries[0].0 > 1 => {
+                Ok(entries) if self.position == 0 && entries.len() >= KEEP => {
                     let (position, _) = entries[entries.len() - 1];
                     self.read.push_back((position, Change::Anything));
                 }

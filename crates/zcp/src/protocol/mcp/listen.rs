@@ -129,7 +129,18 @@ pub(super) fn events(
         };
         changes.after(position)
     };
-    stream::once(start).flatten().flat_map(move |(position, change)| {
+    let (runtime, listening) = (runtime.clone(), session.clone());
+    let changes = stream::once(start).flatten().then(move |change| {
+        let (runtime, session) = (runtime.clone(), listening.clone());
+        async move {
+            // Another process may have been told what this client wants.
+            if let Change::Updated(_) | Change::Anything = change.1 {
+                session.catch_up(&runtime).await;
+            }
+            change
+        }
+    });
+    changes.flat_map(move |(position, change)| {
         // A conversation that has not been opened is none of the handshake era.
         let frames = match session.handshake() {
             None => vec![],

@@ -283,9 +283,18 @@ impl Session {
                 Record::of(&memory).to_bytes()
             };
             let unchanged = If::Version(entry.version);
-            if runtime.store.put(&key(id), record, unchanged, Some(IDLE)).await? {
+            if runtime.store.put(&key(id), record.clone(), unchanged, Some(IDLE)).await? {
+                lock(&self.memory).record = record;
                 return Ok(());
             }
+        }
+    }
+
+    /// Takes over what other processes have written, if they can.
+    pub(crate) async fn catch_up(&self, runtime: &Runtime) {
+        let Some(id) = &self.id else { return };
+        if let Ok(Some(entry)) = Self::find(runtime, id).await {
+            self.refresh(runtime, &entry);
         }
     }
 

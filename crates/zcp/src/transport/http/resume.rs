@@ -210,12 +210,14 @@ async fn rest_of_call(
     extensions: Extensions,
 ) -> impl Stream<Item = Vec<u8>> + Send + use<> {
     // Whoever else was given this stream has lost it now.
-    let taken = live.take_over(id.stream);
+    let (taken, primes) = (live.take_over(id.stream), live.mcp.has_polling());
     let elsewhere = match taken.is_none() && !follow.ended {
         true => Elsewhere::find(http, live, id.stream, extensions).await,
         false => None,
     };
     let over = taken.is_none() && !follow.ended && follow.is_empty() && elsewhere.is_none();
+    // Whoever is cut off before anything is said must know where to go on.
+    let primer = primes.then(|| event_stream::message(Some(&id.to_string()), b""));
     let texts =
         stream::unfold((follow, elsewhere), move |(mut follow, mut elsewhere)| async move {
             if over {
@@ -232,7 +234,7 @@ async fn rest_of_call(
             let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
             Some((event, (follow, elsewhere)))
         });
-    texts.take_until(async move {
+    stream::iter(primer).chain(texts).take_until(async move {
         match taken {
             Some(taken) => taken.cancelled_owned().await,
             None => std::future::pending().await,
@@ -293,7 +295,7 @@ async fn events(
         None => http.runtime.changes.position().await,
     };
     let id = |position| EventId { stream: EVENTS, position }.to_string();
-    let primer = match live.mcp.has_polling() && after.is_none() {
+    let primer = match live.mcp.has_polling() {
         true => event_stream::message(Some(&id(position)), b""),
         // Some clients wait for the first byte.
         false => b": open\n\n".to_vec(),
