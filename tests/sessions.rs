@@ -405,6 +405,34 @@ async fn a_cut_socket_is_taken_up_where_it_ended() {
     assert_eq!(upgrade.send().await.status, 404);
 }
 
+/// The same on another server, which the client comes back to by chance: with a call that goes on
+/// where it began, and with one that was answered before.
+#[tokio::test]
+async fn a_cut_socket_is_taken_up_on_another_server() {
+    for pair in pairs("socket").await {
+        let (mut socket, id) = resumable(&pair.a).await;
+        socket.send(slow(1, "s", 1.0)).await;
+        assert_eq!(socket.next().await.unwrap()["params"]["progress"], 0.0);
+        assert_eq!(socket.next().await.unwrap()["params"]["progress"], 1.0);
+        socket.cut();
+        // The last message was on its way.
+        let mut socket = Socket::connect(&pair.b, &format!("?session={id}&last_event_id=2")).await;
+        let mut said = vec![];
+        while said.last().is_none_or(|said: &Value| said["id"] != 1) {
+            said.push(socket.next().await.unwrap());
+        }
+        assert_eq!(steps(&said), (1..10).map(f64::from).collect::<Vec<_>>(), "{said:#?}");
+        // It goes on here, and can be taken back.
+        assert_eq!(socket.ask(ping(2)).await["result"], json!({}));
+        socket.cut();
+        let count = 2 + said.len() + 1;
+        let query = format!("?session={id}&last_event_id={count}");
+        let mut socket = Socket::connect(&pair.a, &query).await;
+        assert_eq!(socket.ask(ping(3)).await["result"], json!({}));
+        socket.close().await;
+    }
+}
+
 /// A taken over conversation lives as long as its new connection.
 #[tokio::test]
 async fn a_conversation_taken_over_is_not_forgotten_later() {

@@ -39,6 +39,10 @@ class Load:
     def open(self, running, kind, count):
         return self.run("open", place(running) + ["--kind", kind, "--count", count])
 
+    def replay(self, running):
+        """Ten thousand events, to clients that come back."""
+        return self.run("replay", place(running))
+
     def startup(self, server, port):
         """One start, over HTTP."""
         options = ["--port", port, "--path", server.path, "--times", 1, "--"]

@@ -5,6 +5,8 @@ import dataclasses
 from . import instructions
 from .sampling import Group, Lane
 from .servers import Running, free_port
+from .stores import NAMES as STORES
+from .stores import Stores
 
 ROWS = {
     "echo": "one small call, 2026-07-28, 32 connections",
@@ -19,6 +21,7 @@ ROWS = {
     "startup": "time to the first answer, memory when idle",
     "latency": "the slowest hundredth, with 32 and 256 connections",
     "growth": "cost of an echo with many tools, and with many open sessions",
+    "durability": "what it costs to keep state in memory, in SQLite, in Redis",
 }
 
 # Servers whose cost is counted in instructions: the others would take long and tell little.
@@ -75,6 +78,7 @@ class Planner:
 
     def __init__(self, servers, settings, load):
         self.servers, self.settings, self.load = servers, settings, load
+        self.stores = Stores()
 
     def groups(self, rows):
         made = {}
@@ -291,6 +295,51 @@ class Planner:
         cell = f"growth instructions {what} {size}"
         return self.instruction_lane(cell, server, take, seconds=seconds, label=f"{size:,} {what}")
 
+    # Durability.
+
+    def row_durability(self):
+        servers = self.called("zcp-default")
+        kinds = {
+            "echo, 2026-07-28": ("echo", lambda run: self.calls_once(run, "modern", "echo", 32)),
+            "echo in a session": (
+                "session",
+                lambda run: self.calls_once(run, "session", "echo", 32),
+            ),
+            "sessions opened and closed": ("sessions", self.sessions_once),
+            "tasks begun": ("tasks", lambda run: self.calls_once(run, "modern", "task", 32)),
+            "10,000 events said again": ("replay", self.load.replay),
+            "memory of 10,000 idle sessions": ("memory", self.idle_sessions),
+        }
+        return [
+            Group(
+                f"{title}, by store",
+                [self.kept_lane(what, server, s, take) for server in servers for s in STORES],
+            )
+            for title, (what, take) in kinds.items()
+        ]
+
+    def kept_lane(self, what, server, store, measure):
+        def take(fleet):
+            env = self.stores.env(store)
+            if what != "memory":
+                return without_store(measure(fleet.get(server, "session", env)), store)
+            with Running(server, "session", fleet.pins.server, env) as running:
+                return without_store(measure(running), store)
+
+        more = {"replay": {"passes": 3, "seconds": 15}, "memory": {"passes": 1, "seconds": 6}}
+        if what == "memory":
+            more["memory"] |= {"key": "kb_per_session", "unit": "KB a session"}
+        cell = f"durability {what} {store}"
+        return self.lane(cell, server, take, label=store, **more.get(what, {}))
+
+    def sessions_once(self, running):
+        warm = self.settings.warm(running.server)
+        return self.load.sessions(running, 32, self.settings.seconds, warm)
+
+    def idle_sessions(self, running):
+        self.load.calls(running, "session", "echo", 1, 0.3, 0)
+        return {"errors": 0, **self.load.open(running, "session", 10_000)}
+
     def condition(self, what, size):
         if what == "tools":
             return Condition("modern", {"TOOLS": str(size)}, None)
@@ -316,6 +365,13 @@ class Condition:
 
 def counted(instructions_each):
     return {"errors": 0, "instructions": instructions_each}
+
+
+def without_store(report, store):
+    """What Redis takes of the machine is part of what is measured."""
+    if store == "redis":
+        report["store_cores"] = report.pop("other_cores", 0)
+    return report
 
 
 def survived(report):

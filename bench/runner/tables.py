@@ -4,6 +4,7 @@ import dataclasses
 
 from . import units
 from .rows import GROWN_SESSIONS, GROWN_TOOLS
+from .stores import NAMES as STORES
 
 BASE = "rmcp-default"
 
@@ -68,7 +69,7 @@ TABLES = (
 def all_tables(results):
     """Every table that has anything in it."""
     made = [calls_table(results, *table) for table in TABLES if results.names(table[1])]
-    made += [instructions_table(results), growth_table(results)]
+    made += [instructions_table(results), growth_table(results), durability_table(results)]
     return "\n\n".join(table for table in made if table)
 
 
@@ -139,3 +140,30 @@ def growth_lines(results, what, sizes):
         count = counted(results, f"growth instructions {kind} {size}", "zcp-default")
         if time is not None:
             yield [f"{size:,} {what}", units.microseconds(time), count]
+
+
+# What is measured of a store, and how it is shown: a part of the row, a figure, its unit.
+KEPT = (
+    ("echo", "echo", "per_second", units.per_second),
+    ("its p99", "echo", "p99_us", units.microseconds),
+    ("echo in a session", "session", "per_second", units.per_second),
+    ("its p99", "session", "p99_us", units.microseconds),
+    ("sessions opened and closed", "sessions", "per_second", units.per_second),
+    ("its p99", "sessions", "p99_us", units.microseconds),
+    ("tasks begun", "tasks", "per_second", units.per_second),
+    ("its p99", "tasks", "p99_us", units.microseconds),
+    ("10,000 events said again", "replay", "milliseconds", units.milliseconds),
+    ("memory of an idle session", "memory", "kb_per_session", units.kilobytes),
+)
+
+
+def durability_table(results):
+    lines = [durability_line(results, *row) for row in KEPT]
+    lines = [line for line in lines if any(cell != "–" for cell in line[1:])]
+    head = ["zcp-default with state in", "memory", "SQLite", "Redis"]
+    return table("What durability costs", head, lines) if lines else ""
+
+
+def durability_line(results, title, what, key, show):
+    found = [results.median(f"durability {what} {store}", "zcp-default", key) for store in STORES]
+    return [title, *["–" if value is None else show(value) for value in found]]

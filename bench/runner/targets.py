@@ -100,6 +100,17 @@ def memory(what, bound):
     )
 
 
+def kept_memory(store, name):
+    """What an idle session takes of the process, when its state is elsewhere."""
+
+    def figure(store):
+        cell = f"durability memory {store}"
+        return Figure(cell, "kb_per_session", ("zcp-default",), units.kilobytes)
+
+    title = f"memory of an idle session with state in {name}"
+    return Target("durability", title, figure(store), None, 4.0, False, beside=(figure("memory"),))
+
+
 def flat(what, sizes, key, prefix, show):
     """What the most cost is at most a tenth more than what the fewest cost."""
 
@@ -190,6 +201,8 @@ TARGETS = (
     slowest_hundredth("p99 of echo in a session, 256 connections", "echo session 256"),
     slowest_hundredth("p99 of list, 256 connections", "list modern 256"),
     slowest_hundredth("p99 of 64 KiB echo, 256 connections", "echo64k modern 256"),
+    kept_memory("sqlite", "SQLite"),
+    kept_memory("redis", "Redis"),
     flat("tools", GROWN_TOOLS, "server_us", "growth", units.microseconds),
     flat("tools", GROWN_TOOLS, "instructions", "growth instructions", units.count),
     flat("sessions", GROWN_SESSIONS, "server_us", "growth", units.microseconds),

@@ -36,6 +36,11 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
+    /// The address it listens at.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// Ends it as a power cut would.
     pub fn kill(&mut self) {
         self.process.kill().expect("it runs");

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A connection that is asked and waits.
 pub struct Connection {
     pub stream: TcpStream,
-    received: Vec<u8>,
+    pub received: Vec<u8>,
 }
 
 pub struct Reply {
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    fn receive(&mut self) -> Result<(), String> {
+    pub fn receive(&mut self) -> Result<(), String> {
         let mut room = [0; 65536];
         match self.stream.read(&mut room) {
             Ok(0) => Err("the server closed the connection".to_owned()),

@@ -21,6 +21,16 @@ pub fn of_session(verb: &str, place: &Place, session: &str) -> Vec<u8> {
     bytes(verb, place, &lines, "")
 }
 
+/// Asks for what a session's stream said after an event.
+pub fn resume(place: &Place, session: &str, last: &str) -> Vec<u8> {
+    let lines = [
+        "MCP-Protocol-Version: 2025-11-25".to_owned(),
+        session_line(session),
+        format!("Last-Event-ID: {last}"),
+    ];
+    bytes("GET", place, &lines, "")
+}
+
 /// A call that can be sent again and again.
 pub fn call(place: &Place, work: &Work, session: Option<&str>) -> Template {
     let message = work.operation.request(work.era, FIRST_ID);

@@ -9,6 +9,7 @@ mod http;
 mod message;
 mod open;
 mod options;
+mod replay;
 mod sessions;
 mod startup;
 mod stdio;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Sessions(options) => sessions::run(&options),
         Command::Open(options) => open::run(&options),
         Command::Startup(options) => startup::run(&options),
+        Command::Replay(options) => replay::run(&options),
     };
     match measured {
         Ok(report) => {

@@ -33,6 +33,7 @@ impl Operation {
     pub fn tool(self) -> Option<&'static str> {
         match self {
             Self::List => None,
+            Self::Task => Some("later"),
             Self::Add => Some("add"),
             Self::Echo | Self::Echo64k | Self::Echo64kEscaped => Some("echo"),
         }
@@ -50,6 +51,7 @@ impl Operation {
     fn arguments(self) -> String {
         match self {
             Self::Add => r#"{"a":40,"b":2}"#.to_owned(),
+            Self::Task => "{}".to_owned(),
             _ => serde_json::json!({ "text": self.text() }).to_string(),
         }
     }
@@ -61,7 +63,11 @@ impl Operation {
             params.push(format!(r#""name":"{tool}","arguments":{}"#, self.arguments()));
         }
         if era == Era::Modern {
-            params.push(META.to_owned());
+            let follows = r#"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+            params.push(match self {
+                Self::Task => META.replace(r#"clientCapabilities":{}"#, follows),
+                _ => META.to_owned(),
+            });
         }
         request(id, self.method(), &params.join(","))
     }

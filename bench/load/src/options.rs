@@ -23,6 +23,8 @@ pub enum Command {
     Open(Open),
     /// Starts a server again and again: the time to its first answer, its memory when idle.
     Startup(Startup),
+    /// Fills streams of sessions, and has them said again.
+    Replay(Replay),
 }
 
 /// Where the server is.
@@ -119,6 +121,17 @@ pub struct Open {
 }
 
 #[derive(Args)]
+pub struct Replay {
+    #[command(flatten)]
+    pub place: Place,
+    #[arg(long, default_value_t = 10)]
+    pub streams: usize,
+    /// Events in a stream: a session keeps about a thousand.
+    #[arg(long, default_value_t = 1000)]
+    pub events: usize,
+}
+
+#[derive(Args)]
 pub struct Startup {
     #[command(flatten)]
     pub place: Place,
@@ -155,6 +168,8 @@ pub enum Operation {
     Echo64kEscaped,
     /// Lists the tools.
     List,
+    /// Calls the tool `later`, which becomes a task.
+    Task,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

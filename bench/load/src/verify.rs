@@ -69,6 +69,7 @@ impl Checker {
                 result["tools"].as_array().is_some_and(|tools| tools.len() == self.work.tools)
             }
             Operation::Add => result["structuredContent"]["sum"] == 42,
+            Operation::Task => result["resultType"] == "task" && result["taskId"].is_string(),
             Operation::Echo | Operation::Echo64k | Operation::Echo64kEscaped => {
                 result["content"][0]["text"] == self.text.as_str()
             }

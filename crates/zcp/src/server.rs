@@ -206,6 +206,13 @@ impl Server {
         self
     }
 
+    /// How long a session is kept that nobody uses: a day unless said otherwise. One that was opened
+    /// and never used is kept for five minutes at most.
+    pub fn session_time(mut self, time: Duration) -> Self {
+        self.parts.settings.session_time = time.max(Duration::from_secs(1));
+        self
+    }
+
     /// How calls that take long go on as tasks.
     pub fn tasks(mut self, tasks: Tasks) -> Self {
         self.parts.settings.tasks = tasks;

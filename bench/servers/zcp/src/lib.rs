@@ -5,13 +5,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::error::Error;
-use zcp::{Http, Json, Live, Server, Stdio, Tool, tool};
+use std::time::Duration;
+use zcp::{
+    Ctx, Http, Json, Live, Server, Stdio, Tasks, Tool,
+    store::{StoreError, redis::Redis, sqlite::Sqlite},
+    tool,
+};
 
 /// Serves what the command line asks for, until the end.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let wire = Wire::from_args(std::env::args().skip(1))?;
-    let server = server();
     one_thread()?.block_on(async {
+        let server = kept(server())?;
         match wire {
             Wire::Stdio => server.serve(Stdio).await,
             // Both kinds of clients are served at once.
@@ -19,6 +24,34 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         }
     })?;
     Ok(())
+}
+
+/// State where the variable `STORE` says: a file, or a Redis.
+fn kept(server: Server) -> Result<Server, zcp::Error> {
+    let Ok(place) = std::env::var("STORE") else { return Ok(server) };
+    let failed = |error: StoreError| zcp::Error::Io(std::io::Error::other(error));
+    let server = match place.as_str() {
+        "memory" => server,
+        url if url.starts_with("redis") => server.store(Redis::new(url).map_err(failed)?),
+        file => server.store(Sqlite::open(file).map_err(failed)?),
+    };
+    Ok(server.tool(later).tool(events).tasks(Tasks::default().at_once(100_000)))
+}
+
+/// Becomes a task that is done at once.
+#[tool(long_running)]
+async fn later() -> &'static str {
+    "done"
+}
+
+/// Says so many times how far it is.
+#[tool]
+async fn events(count: u32, ctx: Ctx) -> String {
+    for event in 0..count {
+        ctx.progress(f64::from(event), f64::from(count));
+        tokio::time::sleep(Duration::from_millis(12)).await;
+    }
+    "done".to_owned()
 }
 
 fn server() -> Server {

@@ -100,6 +100,8 @@ pub(crate) struct Settings {
     pub(crate) answer_time: Duration,
     pub(crate) extensions: zcp_wire::mcp::Extra,
     pub(crate) tasks: Tasks,
+    /// How long a session nobody uses any more is kept.
+    pub(crate) session_time: Duration,
 }
 
 impl Default for Settings {
@@ -113,6 +115,7 @@ impl Default for Settings {
             answer_time: Duration::from_secs(15 * 60),
             extensions: zcp_wire::mcp::Extra::new(),
             tasks: Tasks::default(),
+            session_time: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -46,6 +46,11 @@ impl Conversation {
         }));
     }
 
+    /// Says a text that was to be said elsewhere.
+    pub(crate) async fn pass_on(&self, text: ByteString) {
+        self.outbox.send(text).await;
+    }
+
     /// Waits until there is room for what a message is answered with.
     pub(crate) async fn room(&self) {
         self.outbox.room().await;

@@ -1,5 +1,7 @@
 //! WebSocket: one frame a message, and a dropped connection that can be taken up again.
 
+mod moved;
+
 use super::{
     DRAIN,
     converse::Conversation,
@@ -8,10 +10,7 @@ use super::{
 };
 use crate::{
     auth::Principal,
-    protocol::mcp::{
-        Mcp,
-        session::{IDLE, Session},
-    },
+    protocol::mcp::{Mcp, session::Session},
     store::{StoreError, StoreResult},
 };
 use ::http::{HeaderValue, StatusCode};
@@ -30,7 +29,10 @@ use serde::Deserialize;
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
@@ -80,8 +82,13 @@ struct Kept {
     inbox: AsyncMutex<Inbox>,
     /// Takes the conversation away from the connection that has it.
     taken: Mutex<CancellationToken>,
-    /// The log's position before its first message: messages are counted from there.
-    start: OnceLock<u64>,
+    session: Arc<Session>,
+    /// Whether another process could go on with it.
+    is_saved: AtomicBool,
+    /// How many messages were said.
+    said: AtomicU64,
+    /// Who has it, among the processes that had it.
+    owner: String,
     /// A message that was taken from the inbox and not noted yet.
     unnoted: Mutex<Option<ByteString>>,
 }
@@ -106,8 +113,20 @@ pub(crate) async fn upgrade(
     let principal = Principal::of(&parts.extensions);
     let waiting = http.runtime.shelf::<Waiting>();
     let found = wish.session.as_ref().map(|id| waiting.lock().get(id).cloned());
+    let here = found.flatten().filter(|kept| kept.principal == principal);
+    let found = match (&wish.session, here) {
+        (None, _) => None,
+        (Some(_), Some(kept)) => Some(Some(kept)),
+        (Some(id), None) => {
+            let moved = moved::take_over(&http, id, principal.clone(), parts.extensions.clone());
+            match moved.await {
+                Ok(kept) => Some(kept),
+                Err(error) => return moved::unavailable(&error),
+            }
+        }
+    };
     let kept = match found {
-        Some(found) => match found.filter(|kept| kept.principal == principal) {
+        Some(found) => match found {
             Some(kept) => kept,
             None => {
                 let why = "no such session: connect without `session` and start over\n";
@@ -115,7 +134,7 @@ pub(crate) async fn upgrade(
             }
         },
         None => {
-            let begun = begin(&http, principal, parts.extensions);
+            let begun = Kept::new(&http, crate::token(), None, principal, parts.extensions);
             begun.conversation.tell_changes().await;
             Arc::new(begun)
         }
@@ -136,7 +155,10 @@ pub(crate) async fn upgrade(
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let _owned = owned;
         if resumable {
-            waiting.lock().insert(kept.id.clone(), kept.clone());
+            let before = waiting.lock().insert(kept.id.clone(), kept.clone());
+            if before.is_none() {
+                moved::look_out(&http, &kept);
+            }
         }
         let taken = kept.take();
         match serve(&http, &kept, socket, &taken, resumable, received).await {
@@ -155,19 +177,36 @@ pub(crate) async fn upgrade(
     response
 }
 
-fn begin(http: &Shared, principal: Principal, extensions: ::http::Extensions) -> Kept {
-    let session = Arc::new(Session::default());
-    let mcp = Mcp::with(http.runtime.clone(), Some(session), http.closing.child_token());
-    let (outbox, inbox) = outbox();
-    Kept {
-        id: crate::token(),
-        principal,
-        conversation: Conversation::new(mcp.clone(), extensions, outbox),
-        mcp,
-        inbox: AsyncMutex::new(inbox),
-        taken: Mutex::default(),
-        start: OnceLock::new(),
-        unnoted: Mutex::default(),
+impl Kept {
+    /// A conversation that begins, or one of a session that began elsewhere.
+    fn new(
+        http: &Shared,
+        id: String,
+        session: Option<Session>,
+        principal: Principal,
+        extensions: ::http::Extensions,
+    ) -> Self {
+        let is_saved = AtomicBool::new(session.is_some());
+        let session = session.unwrap_or_else(|| {
+            Session::new(id.as_str().into(), crate::token()[..12].into(), &principal)
+        });
+        let session = Arc::new(session);
+        let closing = http.closing.child_token();
+        let mcp = Mcp::with(http.runtime.clone(), Some(session.clone()), closing);
+        let (outbox, inbox) = outbox();
+        Self {
+            id,
+            session,
+            is_saved,
+            said: AtomicU64::new(0),
+            owner: crate::token(),
+            principal,
+            conversation: Conversation::new(mcp.clone(), extensions, outbox),
+            mcp,
+            inbox: AsyncMutex::new(inbox),
+            taken: Mutex::default(),
+            unnoted: Mutex::default(),
+        }
     }
 }
 
@@ -181,24 +220,28 @@ impl Kept {
     async fn note(&self, http: &Shared, text: &ByteString) -> StoreResult<()> {
         let unnoted = || self.unnoted.lock().unwrap_or_else(PoisonError::into_inner);
         *unnoted() = Some(text.clone());
-        let note = text.clone().into_bytes();
-        let position = http.runtime.store.append(&self.log(), note, KEEP, Some(IDLE)).await?;
+        if !self.is_saved.load(Ordering::Relaxed) && self.session.handshake().is_some() {
+            self.session.save(&http.runtime).await?;
+            self.is_saved.store(true, Ordering::Relaxed);
+        }
+        let number = self.said.load(Ordering::Relaxed) + 1;
+        let note = Bytes::from(format!("{number} {text}"));
+        let kept = Some(http.runtime.settings.session_time);
+        http.runtime.store.append(&self.log(), note, KEEP, kept).await?;
+        self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
-        self.start.get_or_init(|| position - 1);
         Ok(())
     }
 
     /// What was said after so many messages.
-    async fn missed(&self, http: &Shared, received: u64) -> StoreResult<Vec<(u64, Bytes)>> {
-        let Some(start) = self.start.get() else {
-            return if received == 0 { Ok(vec![]) } else { Err(StoreError::Gone) };
-        };
-        let position = received.checked_add(*start).ok_or(StoreError::Gone)?;
-        let missed = http.runtime.store.after(&self.log(), position).await?;
-        // To a store, position 0 is all it holds.
-        match missed.first() {
-            Some((first, _)) if *first != position + 1 => Err(StoreError::Gone),
-            _ => Ok(missed),
+    async fn missed(&self, http: &Shared, received: u64) -> StoreResult<Vec<ByteString>> {
+        let said = moved::said(http, &self.id).await?;
+        let last = self.said.load(Ordering::Relaxed);
+        let missed: Vec<_> = said.into_iter().filter(|(number, _)| *number > received).collect();
+        // All that is missing must be there: counted from the last, back to the first.
+        match missed.len() as u64 == last.checked_sub(received).ok_or(StoreError::Gone)? {
+            true => Ok(missed.into_iter().map(|(_, text)| text).collect()),
+            false => Err(StoreError::Gone),
         }
     }
 
@@ -212,7 +255,10 @@ impl Kept {
     async fn end(&self, http: &Shared) {
         self.mcp.close();
         self.mcp.cancel_all();
-        let _ = http.runtime.store.remove(&self.log()).await;
+        for log in [self.log(), moved::mail(&self.id)] {
+            let _ = http.runtime.store.remove(&log).await;
+        }
+        let _ = Session::remove(&http.runtime, &self.id).await;
     }
 }
 
@@ -337,10 +383,8 @@ impl Kept {
         received: Option<u64>,
     ) -> Result<(), axum::Error> {
         if let Some(received) = received {
-            for (_, text) in self.missed(http, received).await.unwrap_or_default() {
-                if let Ok(text) = ByteString::try_from(text) {
-                    socket.send(text_message(&text)).await?;
-                }
+            for text in self.missed(http, received).await.unwrap_or_default() {
+                socket.send(text_message(&text)).await?;
             }
         }
         let unnoted = self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -327,7 +327,7 @@ impl Peer for Mcp {
                 Err(error) => failed(&request.id, error),
             },
             Frame::Response(response) => match &self.session {
-                Some(session) => session.answered(response, &self.runtime.store),
+                Some(session) => session.answered(response, &self.runtime),
                 None => Frames::None,
             },
             Frame::Notification(notification) => {

@@ -33,10 +33,9 @@ use zcp_wire::{
 
 /// How long a session is kept that was opened and not used yet: opening costs a client nothing.
 const UNUSED: Duration = Duration::from_secs(5 * 60);
-/// How long a session nobody uses any more is kept.
-pub(crate) const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Answers that may be on their way between processes.
 const ANSWERS: usize = 16;
+const ANSWERS_KEPT: Duration = Duration::from_secs(60 * 60);
 /// Resources one session may subscribe to.
 pub(crate) const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
@@ -261,14 +260,16 @@ impl Session {
         let Some(id) = &self.id else { return Ok(()) };
         let record = Record::of(&lock(&self.memory)).to_bytes();
         lock(&self.memory).record = record.clone();
-        runtime.store.put(&key(id), record, If::Always, Some(UNUSED)).await.map(drop)
+        let unused = UNUSED.min(runtime.settings.session_time);
+        runtime.store.put(&key(id), record, If::Always, Some(unused)).await.map(drop)
     }
 
     /// Keeps a session that is used. One that was ended or changed meanwhile stays as it is.
     pub(crate) async fn renew(&self, runtime: &Runtime, entry: &store::Entry) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let unchanged = If::Version(entry.version);
-        runtime.store.put(&key(id), entry.value.clone(), unchanged, Some(IDLE)).await.map(drop)
+        let idle = Some(runtime.settings.session_time);
+        runtime.store.put(&key(id), entry.value.clone(), unchanged, idle).await.map(drop)
     }
 
     /// Writes a change into the record, beside whatever other processes write.
@@ -283,7 +284,8 @@ impl Session {
                 Record::of(&memory).to_bytes()
             };
             let unchanged = If::Version(entry.version);
-            if runtime.store.put(&key(id), record.clone(), unchanged, Some(IDLE)).await? {
+            let idle = Some(runtime.settings.session_time);
+            if runtime.store.put(&key(id), record.clone(), unchanged, idle).await? {
                 lock(&self.memory).record = record;
                 return Ok(());
             }
@@ -360,12 +362,12 @@ impl Session {
     }
 
     /// Hands an answer to the question here, or to whichever process asked it.
-    pub(crate) fn answered(self: &Arc<Self>, response: Response, store: &Arc<dyn Store>) -> Frames {
+    pub(crate) fn answered(self: &Arc<Self>, response: Response, runtime: &Runtime) -> Frames {
         let Some(response) = self.pending.close(response) else { return Frames::None };
         let Some(log) = self.answers() else { return Frames::None };
-        let (store, text) = (store.clone(), Frame::Response(response).to_text());
+        let (store, text) = (runtime.store.clone(), Frame::Response(response).to_text());
         let forward = async move {
-            let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(IDLE)).await;
+            let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(ANSWERS_KEPT)).await;
             None::<Frame>
         };
         Frames::stream(stream::once(forward).filter_map(std::future::ready))

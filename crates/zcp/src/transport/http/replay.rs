@@ -1,12 +1,12 @@
 //! What a session's streams said, for a client that lost some of it.
 
 use crate::{
-    protocol::mcp::session::IDLE,
+    runtime::Runtime,
     store::{If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use zcp_wire::{Frame, Request};
 
 /// Frames of all its streams that are kept for one session.
@@ -16,6 +16,7 @@ const KEEP: usize = 1024;
 pub(crate) struct Replay {
     store: Arc<dyn Store>,
     log: String,
+    kept: Duration,
 }
 
 /// Where a stream is to go on: `3_17` is stream 3 after position 17.
@@ -39,8 +40,9 @@ impl std::fmt::Display for EventId {
 }
 
 impl Replay {
-    pub(super) fn new(store: Arc<dyn Store>, session: &str) -> Self {
-        Self { store, log: format!("replay/{session}") }
+    pub(super) fn new(runtime: &Runtime, session: &str) -> Self {
+        let (store, kept) = (runtime.store.clone(), runtime.settings.session_time);
+        Self { store, log: format!("replay/{session}"), kept }
     }
 
     /// Notes a frame before it is sent; gives the event id it is sent with.
@@ -69,7 +71,7 @@ impl Replay {
     /// Whether nobody else has begun to go on with what a process left undone.
     pub(super) async fn claim(&self, stream: u64, opened: &Opened) -> StoreResult<bool> {
         let key = format!("revived/{}/{stream}/{}", self.log, opened.name);
-        self.store.put(&key, Bytes::new(), If::Absent, Some(IDLE)).await
+        self.store.put(&key, Bytes::new(), If::Absent, Some(self.kept)).await
     }
 
     /// An event id before the first frame, so that there is always somewhere to go on.
@@ -84,7 +86,7 @@ impl Replay {
 
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
-        let position = self.store.append(&self.log, entry, KEEP, Some(IDLE)).await?;
+        let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
         Ok(EventId { stream, position })
     }
 

@@ -87,7 +87,7 @@ impl Sessions {
     pub(crate) async fn keep(&self, live: &Arc<Live>) -> StoreResult<()> {
         live.session.save(&self.runtime).await?;
         let mut table = lock(&self.live);
-        table.sweep();
+        table.sweep(self.runtime.settings.session_time);
         table.by_id.insert(live.id.clone(), live.clone());
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Sessions {
                 let restored = Session::restore(&self.runtime, id.clone(), name, &entry);
                 let Some(session) = restored else { return Ok(None) };
                 let mut table = lock(&self.live);
-                table.sweep();
+                table.sweep(self.runtime.settings.session_time);
                 let bring = || self.bring(id.clone(), session);
                 table.by_id.entry(id.clone()).or_insert_with(bring).clone()
             }
@@ -157,14 +157,14 @@ impl Drop for Live {
 }
 
 impl Table {
-    fn sweep(&mut self) {
+    fn sweep(&mut self, session_time: Duration) {
         let now = Instant::now();
-        if now.duration_since(self.swept) < SWEEP {
+        if now.duration_since(self.swept) < SWEEP.min(session_time) {
             return;
         }
         self.swept = now;
         self.by_id.retain(|_, live| {
-            let idle = now.duration_since(lock(&live.used).last) > AT_HAND;
+            let idle = now.duration_since(lock(&live.used).last) > AT_HAND.min(session_time);
             // The stream of events is no call; whoever reads it holds the session.
             let calls = || lock(&live.streams).keys().any(|stream| *stream != EVENTS);
             !idle || Arc::strong_count(live) > 1 || calls()
@@ -175,7 +175,7 @@ impl Table {
 impl Live {
     /// What the session's streams said.
     pub(super) fn replay(&self) -> Replay {
-        Replay::new(self.mcp.runtime().store.clone(), &self.id)
+        Replay::new(self.mcp.runtime(), &self.id)
     }
 
     /// Notes that the session is used; true when the store should know too.
@@ -183,7 +183,9 @@ impl Live {
         let now = Instant::now();
         let mut used = lock(&self.used);
         used.last = now;
-        let renew = used.renewed.is_none_or(|renewed| now.duration_since(renewed) > RENEW);
+        // Well before it would end.
+        let often = RENEW.min(self.mcp.runtime().settings.session_time / 4);
+        let renew = used.renewed.is_none_or(|renewed| now.duration_since(renewed) > often);
         if renew {
             used.renewed = Some(now);
         }

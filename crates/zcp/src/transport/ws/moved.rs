@@ -1,0 +1,142 @@
+//! Conversations that go on in another process: what they said so far, and what is still to come.
+
+use super::{Kept, Waiting};
+use crate::{
+    auth::Principal,
+    protocol::mcp::session::Session,
+    store::{StoreError, StoreResult},
+    transport::http::Shared,
+};
+use ::http::{Extensions, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use bytestring::ByteString;
+use futures_util::StreamExt;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+/// Messages on their way from one process to another.
+const MAIL: usize = 1024;
+/// How often it is looked whether a conversation's calls have ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a conversation's former owners send what they still have to say.
+pub(super) fn mail(id: &str) -> String {
+    ["mail/", id].concat()
+}
+
+/// What a conversation said, as far as it is held: each with its number.
+pub(super) async fn said(http: &Shared, id: &str) -> StoreResult<Vec<(u64, ByteString)>> {
+    let held = http.runtime.store.after(&format!("ws/{id}"), 0).await?;
+    Ok(held.into_iter().filter_map(|(_, note)| numbered(note)).collect())
+}
+
+fn numbered(note: Bytes) -> Option<(u64, ByteString)> {
+    let note = ByteString::try_from(note).ok()?;
+    let (number, text) = note.split_once(' ')?;
+    Some((number.parse().ok()?, note.slice_ref(text)))
+}
+
+/// Takes over a conversation that began in another process, if it belongs to the caller.
+pub(super) async fn take_over(
+    http: &Arc<Shared>,
+    id: &str,
+    principal: Principal,
+    extensions: Extensions,
+) -> StoreResult<Option<Arc<Kept>>> {
+    let Some(entry) = Session::find(&http.runtime, id).await? else { return Ok(None) };
+    let name = crate::token()[..12].into();
+    let session = Session::restore(&http.runtime, id.into(), name, &entry);
+    let Some(session) = session.filter(|session| session.belongs_to(&principal)) else {
+        return Ok(None);
+    };
+    session.renew(&http.runtime, &entry).await?;
+    let kept = Kept::new(http, id.to_owned(), Some(session), principal, extensions);
+    let said = said(http, id).await?;
+    kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
+    let notice = Bytes::from(format!("@{}", kept.owner));
+    let kept_for = Some(http.runtime.settings.session_time);
+    let position = http.runtime.store.append(&mail(id), notice, MAIL, kept_for).await?;
+    kept.conversation.tell_changes().await;
+    let kept = Arc::new(kept);
+    receive(http, &kept, position);
+    Ok(Some(kept))
+}
+
+/// Says what former owners still have to say.
+fn receive(http: &Arc<Shared>, kept: &Arc<Kept>, mut position: u64) {
+    let (store, log) = (http.runtime.store.clone(), mail(&kept.id));
+    let (kept, closing) = (Arc::downgrade(kept), kept.mcp.closing());
+    let mut grown = store.watch(&log);
+    http.tracker.spawn(closing.run_until_cancelled_owned(async move {
+        loop {
+            for (at, letter) in store.after(&log, position).await.unwrap_or_default() {
+                position = at;
+                let Some(kept) = kept.upgrade() else { return };
+                if let Ok(letter) = ByteString::try_from(letter)
+                    && let Some(text) = letter.strip_prefix('-')
+                {
+                    kept.conversation.pass_on(text.into()).await;
+                }
+            }
+            if grown.next().await.is_none() {
+                return;
+            }
+        }
+    }));
+}
+
+/// Lets a conversation go when another process takes it over, and sends what it still has to say.
+pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
+    let (shared, kept, closing) = (http.clone(), kept.clone(), kept.mcp.closing());
+    http.tracker.spawn(async move {
+        let Some(()) = closing.run_until_cancelled(taken(&shared, &kept)).await else { return };
+        shared.runtime.shelf::<Waiting>().lock().remove(&kept.id);
+        // Nobody is told of changes here any more; what was called is answered there.
+        kept.mcp.close();
+        kept.take();
+        let inbox = kept.inbox.lock().await;
+        let (store, log) = (&shared.runtime.store, mail(&kept.id));
+        let kept_for = Some(shared.runtime.settings.session_time);
+        loop {
+            inbox.attend();
+            while let Some(text) = inbox.pop() {
+                let letter = Bytes::from(format!("-{text}"));
+                if let Err(error) = store.append(&log, letter, MAIL, kept_for).await {
+                    tracing::warn!("a message of a conversation that moved is lost: {error}");
+                }
+            }
+            if kept.conversation.tracker.is_empty() {
+                return;
+            }
+            tokio::select! {
+                _ = inbox.ready() => (),
+                () = tokio::time::sleep(LOOK) => (),
+            }
+        }
+    });
+}
+
+/// Waits until another process has taken a conversation over.
+async fn taken(http: &Shared, kept: &Kept) {
+    let log = mail(&kept.id);
+    let mut grown = http.runtime.store.watch(&log);
+    loop {
+        let letters = http.runtime.store.after(&log, 0).await.unwrap_or_default();
+        let last = letters.iter().rev().find_map(|(_, letter)| letter.strip_prefix(b"@"));
+        if last.is_some_and(|owner| owner != kept.owner.as_bytes()) {
+            return;
+        }
+        if grown.next().await.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
+pub(super) fn unavailable(error: &StoreError) -> Response {
+    tracing::warn!("{error}");
+    let why = "the store is unavailable: try again later\n";
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+}

@@ -1,0 +1,199 @@
+//! A million events, a hundred thousand sessions and tasks: nothing grows without end, and what has
+//! expired gives its room back. Slow, so it has a part of its own: `./test soak`.
+#![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
+
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{Request, StatusCode};
+use serde_json::{Value, json};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+use zcp::{
+    Http, Server, Tasks,
+    store::{Browse, If, Memory, redis::Redis, sqlite::Sqlite},
+    tool,
+};
+use zcp_tests::{
+    call, folder::Folder, initialize, memory::resident, modern_as, redis::RedisServer,
+};
+
+const EVENTS: usize = 1_000_000;
+const SESSIONS: usize = 100_000;
+const TASKS: usize = 100_000;
+/// How much is under way at a time.
+const AT_ONCE: usize = 256;
+/// What an empty store may take more than one that was never used, in KiB.
+const LEFT: u64 = 24 * 1024;
+
+/// A store, and what it takes, in KiB.
+struct Place {
+    name: &'static str,
+    store: Arc<dyn Browse>,
+    size: Box<dyn Fn() -> u64>,
+    _redis: Option<RedisServer>,
+    _folder: Option<Folder>,
+}
+
+async fn places() -> [Place; 3] {
+    let memory = Place {
+        name: "memory",
+        store: Arc::new(Memory::new()),
+        size: Box::new(|| 0),
+        _redis: None,
+        _folder: None,
+    };
+    let folder = Folder::new("soak");
+    let file = folder.0.join("state.sqlite");
+    let sqlite = Place {
+        name: "sqlite",
+        store: Arc::new(Sqlite::open(&file).unwrap()),
+        size: Box::new(move || std::fs::metadata(&file).unwrap().len() / 1024),
+        _redis: None,
+        _folder: Some(folder),
+    };
+    let server = RedisServer::new().await;
+    let address = server.address();
+    let redis = Place {
+        name: "redis",
+        store: Arc::new(Redis::new(&server.url()).unwrap()),
+        size: Box::new(move || keys_of(&address)),
+        _redis: Some(server),
+        _folder: None,
+    };
+    [memory, sqlite, redis]
+}
+
+/// Redis keeps its pages; what counts is what it holds. A key takes less than a KiB here.
+fn keys_of(redis: &str) -> u64 {
+    let mut connection = std::net::TcpStream::connect(redis).unwrap();
+    std::io::Write::write_all(&mut connection, b"DBSIZE\r\n").unwrap();
+    let mut answer = [0; 64];
+    let length = std::io::Read::read(&mut connection, &mut answer).unwrap();
+    let text = std::str::from_utf8(&answer[..length]).unwrap();
+    text.trim().trim_start_matches(':').parse().unwrap()
+}
+
+/// Writes now and then, as servers do: what has expired is cleared away by whoever writes.
+async fn until_empty(place: &Place, prefix: &str, before: u64) {
+    let begun = Instant::now();
+    loop {
+        let writes = (0..2000).map(|n| {
+            let key = format!("sweep/{}", n % 100);
+            async move {
+                let second = Some(Duration::from_secs(1));
+                place.store.put(&key, Bytes::new(), If::Always, second).await.unwrap();
+            }
+        });
+        stream::iter(writes).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+        let left = place.store.keys(prefix).await.unwrap().len();
+        let size = (place.size)();
+        if left == 0 && size <= before + LEFT {
+            return;
+        }
+        let name = place.name;
+        assert!(
+            begun.elapsed() < Duration::from_secs(90),
+            "{name}: {left} of `{prefix}` are left, {size} KiB instead of {before}"
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn a_million_events(place: &Place) {
+    let before = (place.size)();
+    let event = Bytes::from(format!("1 -{}", json!({ "method": "notifications/progress" })));
+    let ttl = Some(Duration::from_secs(5));
+    let appends = (0..EVENTS).map(|_| place.store.append("replay/x", event.clone(), 1024, ttl));
+    let mut appends = stream::iter(appends).buffer_unordered(AT_ONCE);
+    while let Some(position) = appends.next().await {
+        position.unwrap();
+    }
+    drop(appends);
+    assert_eq!(place.store.after("replay/x", 0).await.unwrap().len(), 1024);
+    assert!((place.size)() <= before + LEFT, "{}: the log grows", place.name);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(place.store.after("replay/x", 0).await, Ok(vec![]));
+}
+
+/// Becomes a task that is done at once.
+#[tool(long_running)]
+async fn later() -> &'static str {
+    "done"
+}
+
+fn router(place: &Place) -> (Router, CancellationToken) {
+    let kept = Duration::from_secs(20);
+    let tasks = Tasks::default().kept_for(kept).kept_at_most(kept).at_once(AT_ONCE * 2);
+    let server = Server::new("soak").tool(later).tasks(tasks).session_time(kept);
+    let runtime = server.shared_store(place.store.clone()).build().unwrap();
+    let closing = CancellationToken::new();
+    (Http::new(([127, 0, 0, 1], 0)).into_router(runtime, closing.clone()), closing)
+}
+
+async fn post(router: &Router, message: &Value, headers: &[(&str, &str)]) -> Value {
+    let mut request = Request::post("/mcp")
+        .header("host", "127.0.0.1")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::from(message.to_string())).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+async fn sessions_and_tasks(place: &Place) {
+    let before = (place.size)();
+    let (router, closing) = router(place);
+    let hello = initialize(1, "2025-11-25");
+    let opened = (0..SESSIONS).map(|_| post(&router, &hello, &[]));
+    let opened = stream::iter(opened).buffer_unordered(AT_ONCE).count().await;
+    assert_eq!(opened, SESSIONS);
+    let follows = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let begin = modern_as(1, "tools/call", call("later", json!({})), follows);
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "later"),
+    ];
+    let begun = (0..TASKS).map(|_| post(&router, &begin, &headers));
+    let mut begun = stream::iter(begun).buffer_unordered(AT_ONCE);
+    while let Some(answer) = begun.next().await {
+        assert_eq!(answer["result"]["resultType"], "task", "{answer}");
+    }
+    drop(begun);
+    let most = (place.size)();
+    assert!(most <= before + 400 * 1024, "{}: {most} KiB", place.name);
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    // The next client makes the server look for sessions it need not have at hand any more.
+    post(&router, &hello, &[]).await;
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    post(&router, &hello, &[]).await;
+    closing.cancel();
+    until_empty(place, "task/", before).await;
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    until_empty(place, "session/", before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it takes minutes: ./test soak"]
+async fn nothing_grows_without_end() {
+    for place in places().await {
+        let (begun, before) = (Instant::now(), resident());
+        a_million_events(&place).await;
+        sessions_and_tasks(&place).await;
+        let after = resident();
+        let took = begun.elapsed().as_secs();
+        tracing::info!("{}: {before} KiB before, {after} after, in {took} s", place.name);
+        // The allocator keeps some of what it once had.
+        assert!(after < before + 96 * 1024, "{}: {before} KiB became {after}", place.name);
+    }
+}
