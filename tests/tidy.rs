@@ -176,9 +176,10 @@ fn a_public_trait_has_at_most_six_methods() {
 fn required_rows() -> Vec<String> {
     let servers = (1..=57).map(|number| format!("SV{number:02}"));
     let stdio = (1..=9).map(|number| format!("SI{number:02}"));
-    let legacy = (1..=13).map(|number| format!("LE{number:02}"));
+    let legacy = (1..=21).map(|number| format!("LE{number:02}"));
+    let tasks = (1..=17).map(|number| format!("ST{number:02}"));
     let clients = (1..=34).map(|number| format!("CL{number:02}"));
-    servers.chain(stdio).chain(legacy).chain(clients).collect()
+    servers.chain(stdio).chain(tasks).chain(legacy).chain(clients).collect()
 }
 
 #[test]

@@ -14,4 +14,6 @@ guides! {
     wires = "../../docs/wires.md",
     revisions = "../../docs/revisions.md",
     client = "../../docs/client.md",
+    tasks = "../../docs/tasks.md",
+    operating = "../../docs/operating.md",
 }

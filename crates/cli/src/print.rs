@@ -204,7 +204,7 @@ pub(crate) fn progress(progress: &Progress) {
 /// How far a task is, on one line that is written over.
 pub(crate) fn state(state: &TaskState) {
     let words = harmless(state.message.as_deref().unwrap_or_default()).replace('\n', " ");
-    let status = format!("{:?}", state.status).to_lowercase();
+    let status = state.status.as_str().replace('_', " ");
     let _ = write!(anstream::stderr(), "\r\x1b[2K{QUIET}{status} {words}{QUIET:#}");
 }
 

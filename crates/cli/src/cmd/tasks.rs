@@ -21,8 +21,12 @@ pub(crate) async fn list(kept: &Kept, json: bool) -> Result<(), Box<dyn Error>> 
     if tasks.is_empty() {
         return Ok(print::words("No tasks.")?);
     }
-    let rows: Vec<_> =
-        tasks.iter().map(|task| (print::beginning(&task.id), for_people(task))).collect();
+    let row = |task: &Task| {
+        let why = task.message.as_ref().filter(|_| task.end.is_some());
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        (print::beginning(&task.id), for_people(task) + &why)
+    };
+    let rows: Vec<_> = tasks.iter().map(row).collect();
     Ok(print::table("Tasks", &rows)?)
 }
 
@@ -108,7 +112,8 @@ fn for_people(task: &Task) -> String {
     if !task.owner.is_empty() {
         about += &format!(" by {}", task.owner);
     }
-    if let Some(message) = &task.message {
+    // Why it ended is said with its end.
+    if let Some(message) = task.message.as_ref().filter(|_| task.end.is_none()) {
         about += &format!(": {message}");
     }
     about

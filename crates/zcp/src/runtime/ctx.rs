@@ -264,7 +264,7 @@ impl Ctx {
     }
 
     /// Runs a side effect once, however often questions make the handler run again, and gives
-    /// its value each time. The value travels sealed with the client.
+    /// its value each time. The value travels sealed with the client, or is kept with the task.
     pub async fn once<T, F>(&self, key: &str, effect: F) -> Result<T>
     where
         T: Serialize + DeserializeOwned,

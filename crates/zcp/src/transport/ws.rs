@@ -36,7 +36,10 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::{sync::Mutex as AsyncMutex, time::MissedTickBehavior};
+use tokio::{
+    sync::Mutex as AsyncMutex,
+    time::{Instant, MissedTickBehavior},
+};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::header::SESSION_ID;
 
@@ -44,6 +47,8 @@ use zcp_wire::header::SESSION_ID;
 const KEEP: usize = 1024;
 /// How long a conversation waits for its client to come back.
 const RETURN: Duration = Duration::from_secs(60);
+/// How often a used conversation's time in the store is renewed.
+const RENEW: Duration = Duration::from_secs(60 * 60);
 /// How often a quiet connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(20);
 
@@ -85,6 +90,8 @@ struct Kept {
     session: Arc<Session>,
     /// Whether another process could go on with it.
     is_saved: AtomicBool,
+    /// When it was last made to be kept for longer.
+    renewed: Mutex<Option<Instant>>,
     /// How many messages were said.
     said: AtomicU64,
     /// Who has it, among the processes that had it.
@@ -198,6 +205,7 @@ impl Kept {
             id,
             session,
             is_saved,
+            renewed: Mutex::default(),
             said: AtomicU64::new(0),
             owner: crate::token(),
             principal,
@@ -224,12 +232,27 @@ impl Kept {
             self.session.save(&http.runtime).await?;
             self.is_saved.store(true, Ordering::Relaxed);
         }
+        self.renew(http).await?;
         let number = self.said.load(Ordering::Relaxed) + 1;
         let note = Bytes::from(format!("{number} {text}"));
         let kept = Some(http.runtime.settings.session_time);
         http.runtime.store.append(&self.log(), note, KEEP, kept).await?;
         self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
+        Ok(())
+    }
+
+    /// Keeps the session of a conversation that is used.
+    async fn renew(&self, http: &Shared) -> StoreResult<()> {
+        let often = RENEW.min(http.runtime.settings.session_time / 4);
+        let last = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_saved.load(Ordering::Relaxed) || last.is_some_and(|at| at.elapsed() < often) {
+            return Ok(());
+        }
+        if let Some(entry) = Session::find(&http.runtime, &self.id).await? {
+            self.session.renew(&http.runtime, &entry).await?;
+        }
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Ok(())
     }
 

@@ -70,7 +70,8 @@ impl Tasks {
         Self { at_once: tasks.max(1), ..self }
     }
 
-    /// So many may wait for their turn in one process: 1000 unless said otherwise. More are refused.
+    /// So many may wait for their turn or for an answer in one process: 1000 unless said otherwise.
+    /// More are refused.
     #[must_use]
     pub fn waiting(self, tasks: usize) -> Self {
         Self { waiting: tasks, ..self }
