@@ -205,12 +205,17 @@ impl Runtime {
         self.changes.announce(change).await
     }
 
-    /// Looks after tasks from now on, for as long as this runtime is there.
+    /// Looks after tasks from now on, for as long as this runtime is there. Not before something
+    /// runs that could: a server may be put together outside.
     pub(crate) fn keep_tasks(&self) {
+        if self.keeping.get().is_some() {
+            return;
+        }
+        let Ok(handle) = tokio::runtime::Handle::try_current() else { return };
         self.keeping.get_or_init(|| {
             let stop = CancellationToken::new();
             let keep = tasks::keep(Arc::downgrade(&self.shared), self.core.engine.clone());
-            TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(keep));
+            TaskTracker::new().spawn_on(stop.clone().run_until_cancelled_owned(keep), &handle);
             stop.drop_guard()
         });
     }

@@ -175,6 +175,7 @@ impl Mcp {
         headers: Option<&HeaderMap>,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
+        self.runtime.keep_tasks();
         params.checked()?;
         let Entered { revision, caller, step } =
             entry::enter(self, request, params, headers, &carried.extensions)?;
