@@ -5,8 +5,21 @@ import re
 from mcp_types import methods
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
+EXPERIMENT = "an experiment of this revision, which the official maps leave out"
+EXTENSION = "a method of the extension for tasks, and not of the core"
+
 # By (revision, sender, method): what differs by design, and why.
-BY_DESIGN = {}
+BY_DESIGN = {
+    ("2025-11-25", "client", "tasks/get"): EXPERIMENT,
+    ("2025-11-25", "client", "tasks/cancel"): EXPERIMENT,
+    ("2025-11-25", "client", "tasks/list"): EXPERIMENT,
+    ("2025-11-25", "client", "tasks/result"): EXPERIMENT,
+    ("2025-11-25", "server", "notifications/tasks/status"): EXPERIMENT,
+    ("2026-07-28", "client", "tasks/get"): EXTENSION,
+    ("2026-07-28", "client", "tasks/cancel"): EXTENSION,
+    ("2026-07-28", "client", "tasks/update"): EXTENSION,
+    ("2026-07-28", "server", "notifications/tasks"): EXTENSION,
+}
 
 ROW = re.compile(r'row\(\s*"([^"]+)",\s*From::(\w+),\s*(\w+),\s*([\w()]+),?\s*\)')
 SENDERS = {"Client": ["client"], "Server": ["server"], "Both": ["client", "server"]}
