@@ -433,6 +433,25 @@ async fn a_cut_socket_is_taken_up_on_another_server() {
     }
 }
 
+/// A server that is stopped in order lets go of its sockets: with and without their clients.
+#[tokio::test]
+async fn a_socket_of_a_server_that_stops_is_taken_up_on_another() {
+    for pair in pairs("stopped").await {
+        let (mut there, id) = resumable(&pair.a).await;
+        assert_eq!(there.ask(ping(1)).await["result"], json!({}));
+        let (mut away, lost) = resumable(&pair.a).await;
+        assert_eq!(away.ask(ping(1)).await["result"], json!({}));
+        away.cut();
+        pair.a.close().await;
+        for id in [id, lost] {
+            let query = format!("?session={id}&last_event_id=2");
+            let mut socket = Socket::connect(&pair.b, &query).await;
+            assert_eq!(socket.ask(ping(2)).await["result"], json!({}));
+            socket.close().await;
+        }
+    }
+}
+
 /// A taken over conversation lives as long as its new connection.
 #[tokio::test]
 async fn a_conversation_taken_over_is_not_forgotten_later() {

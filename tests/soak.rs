@@ -222,19 +222,16 @@ async fn nothing_grows(place: Place) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it takes minutes: ./test soak"]
 async fn memory_does_not_grow_without_end() {
     nothing_grows(memory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it takes minutes: ./test soak"]
 async fn a_file_does_not_grow_without_end() {
     nothing_grows(sqlite()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it takes minutes: ./test soak"]
 async fn a_redis_does_not_grow_without_end() {
     nothing_grows(redis().await).await;
 }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod extract;
 pub mod handler;
 pub mod input;
+mod merge;
 pub mod metrics;
 pub mod output;
 pub(crate) mod presence;
@@ -23,7 +24,7 @@ pub mod tool;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
-use call::{Call, Complete, Fault, ListKind, Listing, Offered, Op, Outcome};
+use call::{Call, Complete, Fault, Listing, Offered, Op, Outcome};
 use catalog::{Catalog, Provider};
 use changes::{Change, Changes};
 use complete::Typed;
@@ -32,6 +33,7 @@ use error::CallError;
 use futures_util::FutureExt;
 use http::Extensions;
 use input::Input;
+use merge::watch_catalogs;
 use metrics::Metrics;
 use output::Output;
 use serde_json::value::{RawValue, to_raw_value};
@@ -78,7 +80,7 @@ pub struct Shared {
     pub(crate) metrics: Metrics,
     /// The catalog can change while the server runs.
     pub(crate) is_live: bool,
-    pub(crate) core: Core,
+    core: Core,
     layered: Option<Service>,
     /// What a protocol keeps for all of its conversations, one of a type.
     shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
@@ -200,6 +202,16 @@ impl Runtime {
         self.core.catalog.borrow().clone()
     }
 
+    /// The tasks of this server.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.core.engine
+    }
+
+    /// This process among those that share its store.
+    pub(crate) fn presence(&self) -> &Arc<presence::Presence> {
+        &self.core.engine.presence
+    }
+
     /// Tells the clients who want to know.
     pub async fn announce(&self, change: &Change) -> Result<(), crate::store::StoreError> {
         self.changes.announce(change).await
@@ -240,82 +252,6 @@ impl std::ops::Deref for Runtime {
     fn deref(&self) -> &Shared {
         &self.shared
     }
-}
-
-/// The own catalog and those of the providers as one, followed for as long as the guard lives.
-fn watch_catalogs(
-    own: Catalog,
-    providers: Vec<watch::Receiver<Arc<Catalog>>>,
-    changes: Changes,
-    state: Arc<Extensions>,
-) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
-    let mut merging = Merging { own, open: providers, gone: vec![] };
-    let (sender, receiver) = watch::channel(merging.merged());
-    if merging.open.is_empty() {
-        return (receiver, None);
-    }
-    let stop = CancellationToken::new();
-    let guard = stop.clone().drop_guard();
-    TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
-        while merging.changed().await {
-            let (before, after) = (sender.borrow().clone(), merging.merged());
-            for mistake in after.mistakes(&state) {
-                tracing::error!("left out, or will fail: {mistake}");
-            }
-            sender.send_replace(after.clone());
-            for change in differences(&before, &after) {
-                if let Err(error) = changes.announce(&change).await {
-                    tracing::error!("a change could not be announced: {error}");
-                }
-            }
-        }
-    }));
-    (receiver, Some(guard))
-}
-
-/// The catalogs that make up the whole.
-struct Merging {
-    own: Catalog,
-    open: Vec<watch::Receiver<Arc<Catalog>>>,
-    /// Providers that are gone leave their last catalogs behind.
-    gone: Vec<watch::Receiver<Arc<Catalog>>>,
-}
-
-impl Merging {
-    fn merged(&mut self) -> Arc<Catalog> {
-        let mut all = self.own.clone();
-        let providers = self.gone.iter_mut().chain(&mut self.open);
-        providers.for_each(|provider| all.merge(&provider.borrow_and_update()));
-        Arc::new(all)
-    }
-
-    /// Waits for a change; false when there can be none any more.
-    async fn changed(&mut self) -> bool {
-        while !self.open.is_empty() {
-            let changed = self.open.iter_mut().map(|provider| Box::pin(provider.changed()));
-            let (result, index, _) = futures_util::future::select_all(changed).await;
-            if result.is_ok() {
-                return true;
-            }
-            self.gone.push(self.open.remove(index));
-        }
-        false
-    }
-}
-
-fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {
-    let differ = |kind| before.digest(kind) != after.digest(kind);
-    let mut changes = vec![];
-    if differ(ListKind::Tools) {
-        changes.push(Change::Tools);
-    }
-    if differ(ListKind::Prompts) {
-        changes.push(Change::Prompts);
-    }
-    if differ(ListKind::Resources) || differ(ListKind::Templates) {
-        changes.push(Change::Resources);
-    }
-    changes
 }
 
 /// The innermost of the runtime: below every layer.

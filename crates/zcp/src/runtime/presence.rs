@@ -33,7 +33,7 @@ pub(crate) struct Presence {
     enlisting: AsyncMutex<()>,
     /// When the store was away last.
     away: Mutex<Option<Instant>>,
-    counted: AtomicUsize,
+    needs: AtomicUsize,
     begun: Notify,
 }
 
@@ -46,19 +46,19 @@ struct Lease {
 }
 
 /// Somebody counts on this process.
-pub(crate) struct Counted(Arc<Presence>);
+pub(crate) struct Needed(Arc<Presence>);
 
-impl Drop for Counted {
+impl Drop for Needed {
     fn drop(&mut self) {
-        self.0.counted.fetch_sub(1, Ordering::Relaxed);
+        self.0.needs.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Counted {
+impl Needed {
     /// The name of this process, made known to the others.
     pub(crate) async fn name(&self) -> StoreResult<Arc<str>> {
         // This one is counted, and may be the first.
-        self.0.enlist(self.0.counted.load(Ordering::Relaxed) > 1).await
+        self.0.enlist(self.0.needs.load(Ordering::Relaxed) > 1).await
     }
 }
 
@@ -69,25 +69,25 @@ impl Presence {
             lease: Mutex::default(),
             enlisting: AsyncMutex::default(),
             away: Mutex::default(),
-            counted: AtomicUsize::default(),
+            needs: AtomicUsize::default(),
             begun: Notify::new(),
         }
     }
 
     /// Somebody counts on this process from now on.
-    pub(crate) fn count(self: &Arc<Self>) -> Counted {
-        self.counted.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn need(self: &Arc<Self>) -> Needed {
+        self.needs.fetch_add(1, Ordering::Relaxed);
         self.begun.notify_one();
-        Counted(self.clone())
+        Needed(self.clone())
     }
 
-    pub(crate) fn is_counted_on(&self) -> bool {
-        self.counted.load(Ordering::Relaxed) > 0
+    pub(crate) fn is_needed(&self) -> bool {
+        self.needs.load(Ordering::Relaxed) > 0
     }
 
     /// Says that this process is there, if anybody counts on that.
     pub(crate) async fn renew(&self) -> StoreResult<()> {
-        if self.is_counted_on() {
+        if self.is_needed() {
             self.enlist(true).await?;
         }
         Ok(())
@@ -95,11 +95,11 @@ impl Presence {
 
     /// Makes a name known. A new one if nobody counts on the old and it was silent for so long that
     /// others may think it dead.
-    async fn enlist(&self, is_counted_on: bool) -> StoreResult<Arc<str>> {
+    async fn enlist(&self, is_needed: bool) -> StoreResult<Arc<str>> {
         let _one_at_a_time = self.enlisting.lock().await;
         let (name, given) = match self.lease() {
             Some(lease) if lease.renewed.elapsed() < BEAT / 2 => return Ok(lease.name),
-            Some(lease) if is_counted_on || lease.renewed.elapsed() < LEASE / 2 => {
+            Some(lease) if is_needed || lease.renewed.elapsed() < LEASE / 2 => {
                 let known = lease.renewed.elapsed() < LEASE && lease.given.elapsed() < GIVEN_EVERY;
                 (lease.name, known.then_some(lease.given))
             }

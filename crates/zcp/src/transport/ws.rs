@@ -80,6 +80,8 @@ impl Waiting {
 /// A conversation that outlives its connection.
 struct Kept {
     id: String,
+    /// Whether its client may come back to it.
+    resumable: bool,
     principal: Principal,
     mcp: Mcp,
     conversation: Conversation,
@@ -100,13 +102,14 @@ struct Kept {
     unnoted: Mutex<Option<ByteString>>,
 }
 
-impl Kept {
-    fn take(&self) -> CancellationToken {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.cancel();
-        *taken = CancellationToken::new();
-        taken.clone()
-    }
+/// How a conversation begins.
+enum Begins {
+    /// For one connection.
+    Once,
+    /// For as many as its client needs.
+    Resumable,
+    /// With a session that began in another process.
+    Elsewhere(Session),
 }
 
 /// GET: an ordinary connection, one that can be taken up again, or one that is.
@@ -141,7 +144,11 @@ pub(crate) async fn upgrade(
             }
         },
         None => {
-            let begun = Kept::new(&http, crate::token(), None, principal, parts.extensions);
+            let session = match wish.resume {
+                Some(_) => Begins::Resumable,
+                None => Begins::Once,
+            };
+            let begun = Kept::new(&http, crate::token(), session, principal, parts.extensions);
             begun.conversation.tell_changes().await;
             Arc::new(begun)
         }
@@ -153,58 +160,62 @@ pub(crate) async fn upgrade(
         let why = "too much was missed, or the count is wrong: connect without `session`\n";
         return (StatusCode::GONE, why).into_response();
     }
-    let resumable = wish.resume.is_some() || wish.session.is_some();
-    let id = HeaderValue::from_str(&kept.id).ok();
+    let id = HeaderValue::from_str(&kept.id).ok().filter(|_| kept.resumable);
     let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
     let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     // The web server starts the task; this makes it one of ours.
     let owned = http.tracker.token();
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let _owned = owned;
-        if resumable {
+        if kept.resumable {
             let before = waiting.lock().insert(kept.id.clone(), kept.clone());
             if before.is_none() {
                 moved::look_out(&http, &kept);
             }
         }
         let taken = kept.take();
-        match serve(&http, &kept, socket, &taken, resumable, received).await {
+        match serve(&http, &kept, socket, &taken, received).await {
             // Another connection has the conversation now.
             _ if taken.is_cancelled() => (),
-            Ended::Lost if resumable => forget_later(&http, kept, taken),
+            Ended::Lost if kept.resumable => forget_later(&http, kept, taken),
+            Ended::Stopped => kept.stop(),
             _ => {
                 waiting.lock().remove(&kept.id);
                 kept.end(&http).await;
             }
         }
     });
-    if let Some(id) = id.filter(|_| resumable) {
+    if let Some(id) = id {
         response.headers_mut().insert(&SESSION_ID, id);
     }
     response
 }
 
 impl Kept {
-    /// A conversation that begins, or one of a session that began elsewhere.
     fn new(
         http: &Shared,
         id: String,
-        session: Option<Session>,
+        begins: Begins,
         principal: Principal,
         extensions: ::http::Extensions,
     ) -> Self {
-        let is_saved = AtomicBool::new(session.is_some());
-        let session = session.unwrap_or_else(|| {
-            Session::new(id.as_str().into(), crate::token()[..12].into(), &principal)
+        let (resumable, is_saved) =
+            (!matches!(begins, Begins::Once), matches!(begins, Begins::Elsewhere(_)));
+        let session = Arc::new(match begins {
+            Begins::Once => Session::default(),
+            Begins::Resumable => {
+                Session::new(id.as_str().into(), crate::token()[..12].into(), &principal)
+            }
+            Begins::Elsewhere(session) => session,
         });
-        let session = Arc::new(session);
         let closing = http.closing.child_token();
         let mcp = Mcp::with(http.runtime.clone(), Some(session.clone()), closing);
         let (outbox, inbox) = outbox();
         Self {
             id,
+            resumable,
             session,
-            is_saved,
+            is_saved: AtomicBool::new(is_saved),
             renewed: Mutex::default(),
             said: AtomicU64::new(0),
             owner: crate::token(),
@@ -216,9 +227,15 @@ impl Kept {
             unnoted: Mutex::default(),
         }
     }
-}
 
-impl Kept {
+    /// Takes the conversation away from whoever has it.
+    fn take(&self) -> CancellationToken {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.cancel();
+        *taken = CancellationToken::new();
+        taken.clone()
+    }
+
     fn log(&self) -> String {
         format!("ws/{}", self.id)
     }
@@ -275,9 +292,18 @@ impl Kept {
         let _ = tokio::time::timeout(DRAIN / 2, self.conversation.tracker.wait()).await;
     }
 
-    async fn end(&self, http: &Shared) {
+    /// Ends it here; it may be taken up on another server.
+    fn stop(&self) {
         self.mcp.close();
         self.mcp.cancel_all();
+    }
+
+    /// Ends it for good.
+    async fn end(&self, http: &Shared) {
+        self.stop();
+        if !self.resumable {
+            return;
+        }
         for log in [self.log(), moved::mail(&self.id)] {
             let _ = http.runtime.store.remove(&log).await;
         }
@@ -289,14 +315,13 @@ impl Kept {
 fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>, taken: CancellationToken) {
     let shared = http.clone();
     http.tracker.spawn(async move {
-        let gone = tokio::select! {
-            () = tokio::time::sleep(RETURN) => true,
-            () = shared.closing.cancelled() => true,
-            () = taken.cancelled() => false,
-        };
-        if gone {
-            shared.runtime.shelf::<Waiting>().lock().remove(&kept.id);
-            kept.end(&shared).await;
+        tokio::select! {
+            () = tokio::time::sleep(RETURN) => {
+                shared.runtime.shelf::<Waiting>().lock().remove(&kept.id);
+                kept.end(&shared).await;
+            }
+            () = shared.closing.cancelled() => kept.stop(),
+            () = taken.cancelled() => (),
         }
     });
 }
@@ -307,6 +332,8 @@ enum Ended {
     Closed,
     /// Without one.
     Lost,
+    /// Because the server does.
+    Stopped,
 }
 
 /// Serves a connection until it ends, or another takes its conversation: reads messages and writes
@@ -316,7 +343,6 @@ async fn serve(
     kept: &Kept,
     mut socket: WebSocket,
     taken: &CancellationToken,
-    resumable: bool,
     received: Option<u64>,
 ) -> Ended {
     let inbox = kept.inbox.lock().await;
@@ -330,7 +356,7 @@ async fn serve(
     let mut unheard = 0;
     loop {
         inbox.attend();
-        if !in_time(kept.say(http, &mut socket, &inbox, resumable), taken).await {
+        if !in_time(kept.say(http, &mut socket, &inbox), taken).await {
             return Ended::Lost;
         }
         let message = tokio::select! {
@@ -347,11 +373,11 @@ async fn serve(
             () = taken.cancelled() => return Ended::Lost,
             () = &mut drained => {
                 let farewell = async {
-                    kept.say(http, &mut socket, &inbox, resumable).await?;
+                    kept.say(http, &mut socket, &inbox).await?;
                     socket.send(Message::Close(None)).await
                 };
                 in_time(farewell, taken).await;
-                return Ended::Closed;
+                return Ended::Stopped;
             }
         };
         unheard = 0;
@@ -385,11 +411,10 @@ impl Kept {
         http: &Shared,
         socket: &mut WebSocket,
         inbox: &Inbox,
-        resumable: bool,
     ) -> Result<(), axum::Error> {
         let mut said = false;
         while let Some(text) = inbox.pop() {
-            if resumable {
+            if self.resumable {
                 self.note(http, &text).await.map_err(axum::Error::new)?;
             }
             socket.feed(text_message(&text)).await?;

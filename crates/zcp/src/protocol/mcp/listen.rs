@@ -83,7 +83,7 @@ impl Wanted {
             if self.filter.task_ids.contains(&id) {
                 continue;
             }
-            if runtime.core.engine.get(&id, &self.principal).await.is_ok() {
+            if runtime.engine().get(&id, &self.principal).await.is_ok() {
                 self.filter.task_ids.push(id);
             }
         }

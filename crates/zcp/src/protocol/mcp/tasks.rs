@@ -16,9 +16,16 @@ use crate::{
     },
 };
 use bytestring::ByteString;
-use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
+use futures_util::{
+    Stream, StreamExt,
+    stream::{BoxStream, FuturesUnordered},
+};
 use serde_json::{Map, Value, json};
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::time::sleep;
 use zcp_wire::{
     Revision, RpcError,
@@ -83,9 +90,9 @@ pub(super) fn asks(runtime: &Runtime) -> bool {
 
 /// Refuses a stateless client that does not follow tasks.
 pub(super) fn check_extension(caller: &Caller) -> Result<(), RpcError> {
-    match (caller.capabilities.extension(EXTENSION), needs_extension()) {
-        (false, Fault::MissingCapability(required)) => Err(RpcError::missing_capability(&required)),
-        _ => Ok(()),
+    match caller.capabilities.extension(EXTENSION) {
+        true => Ok(()),
+        false => Err(RpcError::missing_capability(&needs_extension())),
     }
 }
 
@@ -188,7 +195,7 @@ pub(super) fn page(
 /// where its progress and its changes are told.
 pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
     let (runtime, principal) = (report.runtime(), report.about().principal.clone());
-    let engine = &runtime.core.engine;
+    let engine = runtime.engine();
     let ctx = Ctx::new(report.clone());
     let get = Op::Task(TaskOp::Get { id: id.clone() });
     let mut task = match runtime.call(Call { op: get, ctx: ctx.clone() }).await {
@@ -266,34 +273,46 @@ pub(super) fn changes(
     principal: Principal,
     id: String,
 ) -> impl Stream<Item = Task> + Send + use<> {
-    let engine = runtime.core.engine.clone();
+    let engine = runtime.engine().clone();
     let grown = engine.watch(&id);
-    let start = (engine, grown, principal, id, None, false);
-    futures_util::stream::unfold(
-        start,
-        |(engine, mut grown, principal, id, last, over)| async move {
-            if over {
-                return None;
-            }
-            loop {
-                let task = engine.get(&id, &principal).await;
+    let watched = Watched { engine, grown, principal, id, last: None };
+    futures_util::stream::unfold(watched, |mut watched| async move {
+        let task = watched.next().await?;
+        Some((task, watched))
+    })
+}
+
+/// A task somebody watches.
+struct Watched {
+    engine: Arc<Engine>,
+    grown: BoxStream<'static, ()>,
+    principal: Principal,
+    id: String,
+    /// How it was told last.
+    last: Option<(TaskStatus, SystemTime)>,
+}
+
+impl Watched {
+    async fn next(&mut self) -> Option<Task> {
+        if self.last.is_some_and(|(status, _)| status.is_over()) {
+            return None;
+        }
+        loop {
+            match self.engine.get(&self.id, &self.principal).await {
+                Ok(task) if self.last != Some((task.status, task.updated)) => {
+                    self.last = Some((task.status, task.updated));
+                    return Some(task);
+                }
+                Err(Fault::Unknown(_)) => return None,
                 // The store may be away for a while.
-                if let Err(Fault::Unknown(_)) = &task {
-                    return None;
-                }
-                if let Ok(task) = task
-                    && last != Some((task.status, task.updated))
-                {
-                    let (now, over) = ((task.status, task.updated), task.status.is_over());
-                    return Some((task, (engine, grown, principal, id, Some(now), over)));
-                }
-                tokio::select! {
-                    Some(()) = grown.next() => (),
-                    () = sleep(LOOK) => (),
-                }
+                _ => (),
             }
-        },
-    )
+            tokio::select! {
+                Some(()) = self.grown.next() => (),
+                () = sleep(LOOK) => (),
+            }
+        }
+    }
 }
 
 /// A message about a task says so, until 2025-11-25.

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -182,12 +182,12 @@ impl Engine {
             }
             held => held,
         };
-        let (mut tasks, mut next, mut seen) = (vec![], None, HashSet::new());
-        for (position, id) in held.map_err(|error| unavailable(&error))? {
-            // One that is kept for longer is noted again.
-            if !seen.insert(id.clone()) {
-                continue;
-            }
+        let held: Vec<_> = held.map_err(|error| unavailable(&error))?;
+        // One that is kept for longer is noted again, and shown where it was noted last: a page that
+        // ends in between shows it once.
+        let last: HashMap<_, _> = held.iter().map(|(at, id)| (id.clone(), *at)).collect();
+        let (mut tasks, mut next) = (vec![], None);
+        for (position, id) in held.into_iter().filter(|(at, id)| last[id] == *at) {
             if tasks.len() == size {
                 return Ok(Outcome::Tasks(tasks, next));
             }

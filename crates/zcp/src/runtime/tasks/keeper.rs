@@ -1,5 +1,4 @@
-//! Says that this process runs its tasks for as long as it does, and takes over those of processes
-//! that no longer say so.
+//! Takes over the tasks of processes that died.
 
 use super::{
     End, Task,
@@ -28,6 +27,7 @@ use zcp_wire::mcp::tasks::TaskStatus;
 
 /// Tasks of one process that are found again when it dies without anybody asking for them.
 pub(super) const RUNS: usize = 10_000;
+
 impl Engine {
     /// Ends the tasks that run here; others take over what may be run again. Tasks that end by
     /// themselves within `patience` do so before.
@@ -56,7 +56,7 @@ pub(crate) async fn keep(shared: Weak<Shared>, engine: Arc<Engine>) {
             tracing::warn!("other processes cannot be looked after: {error}");
             presence.was_away();
         }
-        let idle = looked.is_ok() && others.runners.is_empty() && !presence.is_counted_on();
+        let idle = looked.is_ok() && others.runners.is_empty() && !presence.is_needed();
         rounds.next(idle).await;
     }
 }
@@ -145,7 +145,7 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         return ended.await.map(drop);
     }
     let (here, slot) = (Here::new(engine.clone(), &id), engine.slots.accepted());
-    let runner = here.counted.name().await?;
+    let runner = here.needed.name().await?;
     let status = match slot {
         Slot::Now(_) => TaskStatus::Working,
         Slot::Later(_) => TaskStatus::Queued,

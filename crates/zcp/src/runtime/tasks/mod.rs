@@ -206,7 +206,9 @@ pub(super) fn way(tool: &ReadyTool, wish: &Wish) -> Way {
     match (tool.support, wish) {
         (Support::Required | Support::Optional, Wish::Asked(asked)) => Way::Task(asked.clone()),
         (Support::Required | Support::Optional, Wish::Welcome) => Way::Task(Box::default()),
-        (Support::Required, Wish::Unable) => Way::Refused(needs_extension()),
+        (Support::Required, Wish::Unable) => {
+            Way::Refused(Fault::MissingCapability(needs_extension()))
+        }
         (Support::Required, Wish::Unasked) => {
             Way::Refused(Fault::NotOffered(format!("tool `{name}` can only be run as a task")))
         }
@@ -218,7 +220,7 @@ pub(super) fn way(tool: &ReadyTool, wish: &Wish) -> Way {
     }
 }
 
-/// The client must say that it follows tasks the server makes.
-pub(crate) fn needs_extension() -> Fault {
-    Fault::MissingCapability(json!({ "extensions": { EXTENSION: {} } }))
+/// What a client must say that follows tasks the server makes.
+pub(crate) fn needs_extension() -> Value {
+    json!({ "extensions": { EXTENSION: {} } })
 }

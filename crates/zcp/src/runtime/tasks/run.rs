@@ -13,7 +13,7 @@ use crate::{
         call::{Fault, Outcome},
         ctx::Ctx,
         gave_up,
-        presence::Counted,
+        presence::Needed,
     },
     store::StoreResult,
 };
@@ -53,14 +53,14 @@ struct Created {
 pub(super) struct Here {
     engine: Arc<Engine>,
     id: String,
-    pub(super) counted: Counted,
+    pub(super) needed: Needed,
 }
 
 impl Here {
     pub(super) fn new(engine: Arc<Engine>, id: &str) -> Self {
         engine.running().insert(id.to_owned());
-        let counted = engine.presence.count();
-        Self { engine, id: id.to_owned(), counted }
+        let needed = engine.presence.need();
+        Self { engine, id: id.to_owned(), needed }
     }
 }
 
@@ -164,7 +164,7 @@ fn create(engine: &Arc<Engine>, mut record: Record) -> oneshot::Receiver<StoreRe
     engine.tracker.spawn(async move {
         let id = crate::token();
         let here = Here::new(creating.clone(), &id);
-        let created = match here.counted.name().await {
+        let created = match here.needed.name().await {
             Err(error) => Err(error),
             Ok(runner) => {
                 record.runner = runner.to_string();

@@ -7,6 +7,7 @@ mod guard;
 mod pages;
 mod replay;
 mod resume;
+mod revive;
 mod sessions;
 mod sse2024;
 mod status;

@@ -11,6 +11,8 @@ use zcp_wire::{Frame, Request};
 
 /// Frames of all its streams that are kept for one session.
 const KEEP: usize = 1024;
+/// How long whoever goes on with a call has to say so.
+const CLAIM: Duration = Duration::from_secs(12);
 
 /// One log a session: every entry says which stream it belongs to.
 pub(crate) struct Replay {
@@ -59,19 +61,21 @@ impl Replay {
     /// Which process answers what on a stream, if that is still known.
     pub(super) async fn opened(&self, stream: u64) -> StoreResult<Option<Opened>> {
         let held = self.store.after(&self.log, 0).await?;
-        let opened = held.iter().rev().filter_map(|(_, entry)| parse(entry));
-        let mut opened = opened.filter(|(of, mark, _)| *of == stream && *mark == OPENED);
-        Ok(opened.find_map(|(_, _, text)| {
-            let (name, request) = text.split_once(' ')?;
-            let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return None };
-            Some(Opened { name: name.to_owned(), request })
-        }))
+        let last = held
+            .iter()
+            .rev()
+            .filter_map(|(_, entry)| parse(entry))
+            .find(|(of, mark, _)| *of == stream && matches!(*mark, OPENED | ANSWERED | ENDED));
+        let Some((_, OPENED, text)) = last else { return Ok(None) };
+        let Some((name, request)) = text.split_once(' ') else { return Ok(None) };
+        let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return Ok(None) };
+        Ok(Some(Opened { name: name.to_owned(), request }))
     }
 
     /// Whether nobody else has begun to go on with what a process left undone.
     pub(super) async fn claim(&self, stream: u64, opened: &Opened) -> StoreResult<bool> {
         let key = format!("revived/{}/{stream}/{}", self.log, opened.name);
-        self.store.put(&key, Bytes::new(), If::Absent, Some(self.kept)).await
+        self.store.put(&key, Bytes::new(), If::Absent, Some(CLAIM)).await
     }
 
     /// An event id before the first frame, so that there is always somewhere to go on.

@@ -2,7 +2,8 @@
 
 use super::{
     Shared, event_stream, refusal,
-    replay::{EventId, Follow, Opened},
+    replay::{EventId, Follow},
+    revive::Elsewhere,
     sessions::Live,
     status,
 };
@@ -33,6 +34,19 @@ impl Adopting {
         Self { live, tracker, stream, held: None, frames: Some(frames) }
     }
 
+    /// A call that goes on without a connection, on a stream that is there already.
+    pub(super) async fn go_on(
+        live: Arc<Live>,
+        tracker: TaskTracker,
+        stream: u64,
+        request: Request,
+        frames: Frames,
+    ) {
+        let mut call = Self { live, tracker, stream, held: None, frames: Some(frames) };
+        call.open(Some(request)).await;
+        call.let_go();
+    }
+
     pub(super) async fn next(&mut self) -> Option<Frame> {
         let frame = self.frames.as_mut()?.next().await;
         if frame.is_none() {
@@ -45,15 +59,18 @@ impl Adopting {
     /// Notes that this process answers a request, for as long as it does. Without a store there is
     /// nobody to tell, and the call goes on.
     async fn open(&mut self, request: Option<Request>) {
-        let (Some(request), Some(frames)) = (request, self.frames.take()) else { return };
-        let counted = self.live.mcp.runtime().core.engine.presence.count();
-        if let Ok(name) = counted.name().await {
+        let Some(request) = request else { return };
+        let needed = self.live.mcp.runtime().presence().need();
+        if let Ok(name) = needed.name().await {
             let text = Frame::Request(request).to_text();
             let _ = self.live.replay().open(self.stream, &name, &text).await;
         }
-        self.frames = Some(Frames::stream(frames.inspect(move |_| {
-            let _ = &counted;
-        })));
+        // Only now: the connection may have gone meanwhile, and the call must not go with it.
+        self.frames = self.frames.take().map(|frames| {
+            Frames::stream(frames.inspect(move |_| {
+                let _ = &needed;
+            }))
+        });
     }
 
     /// There is nothing to go on with.
@@ -240,47 +257,6 @@ async fn rest_of_call(
             None => std::future::pending().await,
         }
     })
-}
-
-/// A call that another process answers, if that is still there.
-struct Elsewhere {
-    live: Arc<Live>,
-    tracker: TaskTracker,
-    stream: u64,
-    opened: Option<Opened>,
-    extensions: Extensions,
-}
-
-impl Elsewhere {
-    async fn find(
-        http: &Shared,
-        live: Arc<Live>,
-        stream: u64,
-        extensions: Extensions,
-    ) -> Option<Self> {
-        let opened = Some(live.replay().opened(stream).await.ok()??);
-        Some(Self { live, tracker: http.tracker.clone(), stream, opened, extensions })
-    }
-
-    /// Makes the call again here if whoever made it is dead, and says so if that is not safe.
-    async fn go_on_if_dead(&mut self) {
-        let presence = self.live.mcp.runtime().core.engine.presence.clone();
-        let Some(opened) = &self.opened else { return };
-        // What this process does not answer, nobody does.
-        let own = presence.is_own(&opened.name);
-        let dead = own || matches!(presence.is_alive(&opened.name).await, Ok(false));
-        let Some(opened) = self.opened.take_if(|_| dead) else { return };
-        let replay = self.live.replay();
-        if !matches!(replay.claim(self.stream, &opened).await, Ok(true)) {
-            return;
-        }
-        let again = self.live.mcp.again(&opened.request, self.extensions.clone());
-        let (live, tracker) = (self.live.clone(), self.tracker.clone());
-        let frames = Some(again);
-        let mut call = Adopting { live, tracker, stream: self.stream, held: None, frames };
-        call.open(Some(opened.request)).await;
-        call.let_go();
-    }
 }
 
 /// What changes, from now on or after a position.

@@ -220,6 +220,10 @@ impl Live {
         Some(token)
     }
 
+    pub(super) fn is_under_way(&self, stream: u64) -> bool {
+        lock(&self.streams).contains_key(&stream)
+    }
+
     /// The stream has ended.
     pub(super) fn detach(&self, stream: u64) {
         lock(&self.streams).remove(&stream);

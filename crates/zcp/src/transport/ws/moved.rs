@@ -1,6 +1,6 @@
 //! Conversations that go on in another process: what they said so far, and what is still to come.
 
-use super::{Kept, Waiting};
+use super::{Begins, Kept, Waiting};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
@@ -53,7 +53,7 @@ pub(super) async fn take_over(
         return Ok(None);
     };
     session.renew(&http.runtime, &entry).await?;
-    let kept = Kept::new(http, id.to_owned(), Some(session), principal, extensions);
+    let kept = Kept::new(http, id.to_owned(), Begins::Elsewhere(session), principal, extensions);
     let said = said(http, id).await?;
     kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
     let notice = Bytes::from(format!("@{}", kept.owner));

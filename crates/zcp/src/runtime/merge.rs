@@ -1,0 +1,90 @@
+//! The catalogs of a server as one, for as long as they change.
+
+use super::{
+    call::ListKind,
+    catalog::Catalog,
+    changes::{Change, Changes},
+};
+use http::Extensions;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+/// The own catalog and those of the providers as one, followed for as long as the guard lives.
+pub(super) fn watch_catalogs(
+    own: Catalog,
+    providers: Vec<watch::Receiver<Arc<Catalog>>>,
+    changes: Changes,
+    state: Arc<Extensions>,
+) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
+    let mut merging = Merging { own, open: providers, gone: vec![] };
+    let (sender, receiver) = watch::channel(merging.merged());
+    if merging.open.is_empty() {
+        return (receiver, None);
+    }
+    let stop = CancellationToken::new();
+    let guard = stop.clone().drop_guard();
+    TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
+        while merging.changed().await {
+            let (before, after) = (sender.borrow().clone(), merging.merged());
+            for mistake in after.mistakes(&state) {
+                tracing::error!("left out, or will fail: {mistake}");
+            }
+            sender.send_replace(after.clone());
+            for change in differences(&before, &after) {
+                if let Err(error) = changes.announce(&change).await {
+                    tracing::error!("a change could not be announced: {error}");
+                }
+            }
+        }
+    }));
+    (receiver, Some(guard))
+}
+
+/// The catalogs that make up the whole.
+struct Merging {
+    own: Catalog,
+    open: Vec<watch::Receiver<Arc<Catalog>>>,
+    /// Providers that are gone leave their last catalogs behind.
+    gone: Vec<watch::Receiver<Arc<Catalog>>>,
+}
+
+impl Merging {
+    fn merged(&mut self) -> Arc<Catalog> {
+        let mut all = self.own.clone();
+        let providers = self.gone.iter_mut().chain(&mut self.open);
+        providers.for_each(|provider| all.merge(&provider.borrow_and_update()));
+        Arc::new(all)
+    }
+
+    /// Waits for a change; false when there can be none any more.
+    async fn changed(&mut self) -> bool {
+        while !self.open.is_empty() {
+            let changed = self.open.iter_mut().map(|provider| Box::pin(provider.changed()));
+            let (result, index, _) = futures_util::future::select_all(changed).await;
+            if result.is_ok() {
+                return true;
+            }
+            self.gone.push(self.open.remove(index));
+        }
+        false
+    }
+}
+
+fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {
+    let differ = |kind| before.digest(kind) != after.digest(kind);
+    let mut changes = vec![];
+    if differ(ListKind::Tools) {
+        changes.push(Change::Tools);
+    }
+    if differ(ListKind::Prompts) {
+        changes.push(Change::Prompts);
+    }
+    if differ(ListKind::Resources) || differ(ListKind::Templates) {
+        changes.push(Change::Resources);
+    }
+    changes
+}
