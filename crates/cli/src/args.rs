@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve a demo: a few tools, a resource, a prompt, a question, something long.
+    /// Serve a folder of scripts, or a demo.
     Serve(Serve),
     /// List what a server offers.
     List(List),
@@ -273,9 +273,16 @@ pub(crate) struct Logout {
     pub(crate) target: Target,
 }
 
-/// Where to serve: on HTTP at 127.0.0.1:8787 unless something is said.
+/// What to serve, and where: on HTTP at 127.0.0.1:8787 unless something is said.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp serve                     a demo
+  zcp serve ./my-tools          the scripts of a folder
+  zcp serve ./my-tools --stdio  the same, for a client that starts it")]
 pub(crate) struct Serve {
+    /// A folder of scripts; a demo without one.
+    pub(crate) folder: Option<PathBuf>,
+
     /// Serve a client that started this process, on standard input and output.
     #[arg(long)]
     pub(crate) stdio: bool,

@@ -6,6 +6,7 @@ mod config;
 mod consent;
 mod demo;
 mod home;
+mod jq;
 mod print;
 mod questions;
 mod target;
@@ -16,6 +17,9 @@ use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
 
 fn main() -> ExitCode {
+    if let Some(words) = jq::called_as() {
+        return jq::run(&words);
+    }
     let args = Args::parse();
     print::start_log(&args.log, args.json);
     let runtime = match tokio::runtime::Runtime::new() {

@@ -58,6 +58,10 @@ pub mod __private {
 }
 
 /// A name nobody can guess: 192 random bits as text.
+pub fn random_name() -> String {
+    token()
+}
+
 pub(crate) fn token() -> String {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     URL_SAFE_NO_PAD.encode(seal::random::<24>())

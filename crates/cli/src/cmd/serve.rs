@@ -1,10 +1,11 @@
-//! `zcp serve`: the demo, on the wires that were asked for.
+//! `zcp serve`: a folder of scripts or the demo, on the wires that were asked for.
 
 use crate::{args::Serve, demo, print};
-use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream};
+use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp::{Http, KeyRing, Stdio};
+use zcp_scripts::Scripts;
 
 const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
 
@@ -12,12 +13,20 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
         serve.http = Some(USUAL.into());
     }
+    let (server, processes) = match &serve.folder {
+        Some(folder) => {
+            let scripts = scripts(folder)?;
+            let processes = scripts.processes();
+            (scripts.server(), Some(processes))
+        }
+        None => (demo::server(), None),
+    };
     let server = match super::store::open(&serve.kept)? {
         Some(store) => {
             let keys = KeyRing::kept_in(&*store).await?;
-            demo::server().shared_store(store).keys(keys)
+            server.shared_store(store).keys(keys)
         }
-        None => demo::server(),
+        None => server,
     };
     let http = match serve.http {
         Some(address) => Some(bind(address, &serve).await?),
@@ -37,13 +46,39 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     let wires = (serve.stdio.then_some(Stdio), http.map(|(http, _)| http), unix);
     let serving = server.serve_until(wires, stop.clone());
     tokio::pin!(serving);
-    tokio::select! {
-        served = &mut serving => return Ok(served?),
-        stopped = told_to_stop() => stopped?,
+    let served = tokio::select! {
+        served = &mut serving => served,
+        stopped = told_to_stop() => {
+            stopped?;
+            print::stopping(json);
+            stop.cancel();
+            serving.await
+        }
+    };
+    if let Some(processes) = processes {
+        processes.ended().await;
     }
-    print::stopping(json);
-    stop.cancel();
-    Ok(serving.await?)
+    Ok(served?)
+}
+
+/// Opens a folder, and says what is wrong with it now and later.
+fn scripts(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
+    let folder = Scripts::folder(folder);
+    let folder = std::env::current_exe().into_iter().fold(folder, |folder, own| folder.jq(own));
+    let scripts = folder.open()?;
+    let mut mistakes = scripts.mistakes();
+    TaskTracker::new().spawn(async move {
+        loop {
+            mistakes
+                .borrow_and_update()
+                .iter()
+                .for_each(|mistake| tracing::warn!("left out: {mistake}"));
+            if mistakes.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(scripts)
 }
 
 async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), Box<dyn Error>> {

@@ -10,12 +10,15 @@ use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
-use zcp_wire::mcp::{
-    Cache,
-    completion::{Completion, Reference},
-    content::ResourceContents,
-    elicitation::Elicit,
-    prompts::GetPromptResult,
+use zcp_wire::{
+    RpcError,
+    mcp::{
+        Cache,
+        completion::{Completion, Reference},
+        content::ResourceContents,
+        elicitation::Elicit,
+        prompts::GetPromptResult,
+    },
 };
 
 /// An operation and the context to run it in.
@@ -168,6 +171,8 @@ pub enum Fault {
     NotOffered(String),
     /// The task is over.
     Over(String),
+    /// As the handler says.
+    Rpc(Box<RpcError>),
     /// The server failed.
     Failed(String),
 }
@@ -186,6 +191,7 @@ impl fmt::Display for Fault {
                 write!(f, "the client did not declare a capability this needs: {required}")
             }
             Self::VisitFirst(page, _) => f.write_str(&page.message),
+            Self::Rpc(error) => f.write_str(&error.message),
             Self::Denied(scope) => write!(f, "not allowed without the scope `{scope}`"),
         }
     }

@@ -2,14 +2,17 @@
 
 use super::{
     call::ListKind,
+    complete::Completer,
     prompt::{Prompt, ReadyPrompt},
     resource::{ReadyResource, Resource},
     signature::Need,
     tool::{ReadyTool, Support, Tool},
 };
 use crate::seal::digest;
+use futures_util::{StreamExt, stream::BoxStream};
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
+    fmt,
     ops::Bound,
     sync::Arc,
 };
@@ -20,17 +23,25 @@ use tokio::sync::watch;
 pub trait Provider: Send + Sync + 'static {
     /// The snapshot now, and those to come.
     fn catalog(&self) -> watch::Receiver<Arc<Catalog>>;
+
+    /// The URIs of resources that changed, as they do. Asked for once.
+    fn updated(&self) -> BoxStream<'static, String> {
+        futures_util::stream::pending().boxed()
+    }
 }
 
 /// Everything that can be called, read or got, sorted by name.
-#[derive(Debug, Default, Clone)]
+#[derive(Default, Clone)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<ReadyTool>>,
     /// The same without an order: a name is found as fast among many as among few.
     tools_by_name: HashMap<String, Arc<ReadyTool>, foldhash::fast::RandomState>,
     resources: BTreeMap<String, Arc<ReadyResource>>,
     templates: BTreeMap<String, Arc<ReadyResource>>,
+    unlisted: BTreeMap<String, Arc<ReadyResource>>,
     prompts: BTreeMap<String, Arc<ReadyPrompt>>,
+    /// Completers of whole prompts and families of resources, which need not be listed.
+    completers: BTreeMap<String, Arc<dyn Completer>>,
     needs: Vec<(String, Need)>,
     mistakes: Vec<String>,
     watched: bool,
@@ -68,10 +79,10 @@ impl Catalog {
             self.watched |= one.is_watched();
             self.completes |= !one.completers().is_empty();
         }
-        let template = ready.as_ref().is_ok_and(|(_, one)| one.template.is_some());
-        let room: fn(&mut Self) -> &mut Map<ReadyResource> = match template {
-            true => |all| &mut all.templates,
-            false => |all| &mut all.resources,
+        let room: fn(&mut Self) -> &mut Map<ReadyResource> = match &ready {
+            Ok((_, one)) if one.is_unlisted() => |all| &mut all.unlisted,
+            Ok((_, one)) if one.template.is_some() => |all| &mut all.templates,
+            _ => |all| &mut all.resources,
         };
         self.add(room, &label, ready, &needs);
         self
@@ -87,6 +98,21 @@ impl Catalog {
         self.completes |= ready.as_ref().is_ok_and(|(_, prompt)| !prompt.completers().is_empty());
         self.add(|all| &mut all.prompts, &label, ready, &needs);
         self
+    }
+
+    /// Completes every argument of a prompt or a template, whether it is listed or not, unless the
+    /// argument has a completer of its own.
+    #[must_use]
+    pub fn complete(mut self, name: impl Into<String>, completer: impl Completer) -> Self {
+        self.completes = true;
+        self.completers.insert(name.into(), Arc::new(completer));
+        self
+    }
+
+    /// What is wrong with what was added: it is left out. A server is not built of a catalog that
+    /// has mistakes, so whoever can do without takes them.
+    pub fn take_mistakes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.mistakes)
     }
 
     fn add<T>(
@@ -120,7 +146,11 @@ impl Catalog {
         self.index(other.tools.keys().cloned());
         merge(&mut self.resources, &other.resources, "resource", &mut self.mistakes);
         merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
+        merge(&mut self.unlisted, &other.unlisted, "resource", &mut self.mistakes);
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
+        for (name, completer) in &other.completers {
+            self.completers.entry(name.clone()).or_insert_with(|| completer.clone());
+        }
         self.watched |= other.watched;
         self.completes |= other.completes;
         self.mirrors |= other.mirrors;
@@ -145,25 +175,23 @@ impl Catalog {
         self.prompts.get(name)
     }
 
+    pub(crate) fn find_completer(&self, name: &str) -> Option<&Arc<dyn Completer>> {
+        self.completers.get(name)
+    }
+
     pub(crate) fn find_template(&self, template: &str) -> Option<&Arc<ReadyResource>> {
         self.templates.get(template)
     }
 
     /// The resource of a URI, with the template's variables when it is one of a family. Of
     /// several families that fit, the one that says most wins.
-    pub(crate) fn find_resource(
-        &self,
-        uri: &str,
-    ) -> Option<(&Arc<ReadyResource>, Option<Variables>)> {
+    pub(crate) fn find_resource(&self, uri: &str) -> Option<Fitting<'_>> {
         if let Some(resource) = self.resources.get(uri) {
             return Some((resource, None));
         }
-        let fitting = self.templates.values().filter_map(|family| {
-            let variables = family.variables(uri)?;
-            Some((family.template.as_ref()?.specificity(), family, variables))
-        });
-        let (_, family, variables) = fitting.max_by_key(|(specificity, ..)| *specificity)?;
-        Some((family, Some(variables)))
+        best(&self.templates, uri)
+            .or_else(|| self.unlisted.get(uri).map(|one| (one, None)))
+            .or_else(|| best(&self.unlisted, uri))
     }
 
     /// The tools after a name, in order.
@@ -204,7 +232,7 @@ impl Catalog {
     }
 
     pub(crate) fn has_resources(&self) -> bool {
-        !self.resources.is_empty() || !self.templates.is_empty()
+        [&self.resources, &self.templates, &self.unlisted].iter().any(|all| !all.is_empty())
     }
 
     /// Some resource's changes are announced.
@@ -253,10 +281,35 @@ impl Catalog {
     }
 }
 
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog")
+            .field("tools", &self.tools.keys())
+            .field("resources", &self.resources.keys())
+            .field("templates", &self.templates.keys())
+            .field("prompts", &self.prompts.keys())
+            .field("mistakes", &self.mistakes)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A template's variables in one URI.
 pub(crate) type Variables = BTreeMap<String, String>;
 
+/// A resource, with its variables when it is one of a family.
+type Fitting<'a> = (&'a Arc<ReadyResource>, Option<Variables>);
+
 type Map<T> = BTreeMap<String, Arc<T>>;
+
+/// Of the families a URI fits, the one that says most.
+fn best<'a>(families: &'a Map<ReadyResource>, uri: &str) -> Option<Fitting<'a>> {
+    let fitting = families.values().filter_map(|family| {
+        let variables = family.variables(uri)?;
+        Some((family.template.as_ref()?.specificity(), family, variables))
+    });
+    let (_, family, variables) = fitting.max_by_key(|(specificity, ..)| *specificity)?;
+    Some((family, Some(variables)))
+}
 
 fn following<'a, T>(
     room: &'a Map<T>,

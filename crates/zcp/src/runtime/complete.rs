@@ -13,7 +13,9 @@ use zcp_wire::mcp::completion::{Completion, MAX_VALUES};
 /// What a person has typed so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Typed {
-    /// Of the argument in question.
+    /// The argument in question.
+    pub argument: String,
+    /// Of that argument.
     pub value: String,
     /// Of the other arguments.
     pub others: BTreeMap<String, String>,
@@ -85,16 +87,19 @@ impl Completers {
         self.0.is_empty()
     }
 
-    /// At most 100 values; none for an argument nobody completes.
-    pub(crate) async fn complete(&self, argument: &str, typed: Typed) -> Result<Completion> {
-        let Some(completer) = self.0.get(argument) else {
-            return Ok(Completion::default());
-        };
-        let mut values = completer.complete(typed).await?;
-        let total = values.len();
-        values.truncate(MAX_VALUES);
-        Ok(Completion { values, total: Some(total), has_more: Some(total > MAX_VALUES) })
+    /// Who completes an argument.
+    pub(crate) fn of(&self, argument: &str) -> Option<&Arc<dyn Completer>> {
+        self.0.get(argument)
     }
+}
+
+/// At most 100 values; none for an argument nobody completes.
+pub(crate) async fn complete(by: Option<&Arc<dyn Completer>>, typed: Typed) -> Result<Completion> {
+    let Some(completer) = by else { return Ok(Completion::default()) };
+    let mut values = completer.complete(typed).await?;
+    let total = values.len();
+    values.truncate(MAX_VALUES);
+    Ok(Completion { values, total: Some(total), has_more: Some(total > MAX_VALUES) })
 }
 
 impl fmt::Debug for Completers {

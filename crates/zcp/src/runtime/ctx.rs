@@ -8,6 +8,7 @@ use super::{
     tasks::Wish,
 };
 use crate::auth::Principal;
+use bytestring::ByteString;
 use futures_util::{future::BoxFuture, task::AtomicWaker};
 use http::Extensions;
 use schemars::JsonSchema;
@@ -65,6 +66,8 @@ pub struct About {
     pub client: Arc<ClientCapabilities>,
     /// The trace the call is part of.
     pub trace: Option<Box<Trace>>,
+    /// JSON text of the request's parameters.
+    pub params: Option<ByteString>,
     /// Whether the call was stopped.
     pub stop: Stop,
     /// What the wire and its layers left for the call.
@@ -86,6 +89,7 @@ impl About {
             principal: Principal::ANONYMOUS,
             client: Arc::default(),
             trace: None,
+            params: None,
             stop: Stop::default(),
             extensions: Arc::default(),
             release: None,
@@ -101,6 +105,7 @@ impl About {
             principal: self.principal.clone(),
             client: self.client.clone(),
             trace: self.trace.clone(),
+            params: self.params.clone(),
             extensions: self.extensions.clone(),
             ..Self::of(self.runtime.clone())
         }
@@ -194,6 +199,12 @@ impl Ctx {
         self.about().trace.as_deref()
     }
 
+    /// JSON text of the request's parameters as they came, with what its client says about it in
+    /// `_meta`. Nothing for a task that another process goes on with.
+    pub fn params(&self) -> Option<&str> {
+        self.about().params.as_deref()
+    }
+
     /// Says how far the call is: `done` of `total`. Must grow from one report to the next; what
     /// does not grow is not sent. Costs nothing when the client did not ask for progress.
     pub fn progress(&self, done: f64, total: impl Into<Option<f64>>) {
@@ -276,6 +287,16 @@ impl Ctx {
         let value = effect().await?;
         self.reporter.keep(key, serde_json::to_value(&value)?).await;
         Ok(value)
+    }
+
+    /// A value that [`keep`](Self::keep) or [`once`](Self::once) kept in an earlier run of this call.
+    pub fn kept(&self, key: &str) -> Option<Value> {
+        self.reporter.kept(key)
+    }
+
+    /// Keeps a value for later runs of this call, as [`once`](Self::once) does.
+    pub async fn keep(&self, key: &str, value: Value) {
+        self.reporter.keep(key, value).await;
     }
 
     /// Waits until the call is cancelled. A handler is dropped then, so this is for the tasks

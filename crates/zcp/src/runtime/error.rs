@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fmt;
+use zcp_wire::RpcError;
 
 /// What handlers return: `?` works on any error.
 pub type Result<T, E = CallError> = std::result::Result<T, E>;
@@ -21,6 +22,8 @@ pub enum CallError {
     MissingCapability(Value),
     /// The user must visit a page before the call can be made.
     VisitFirst(super::ask::Visit),
+    /// An error of the protocol, with a code of the handler's own. A model does not see it.
+    Rpc(Box<RpcError>),
     /// The caller may not do this without a scope.
     Denied {
         /// What would be enough.
@@ -56,6 +59,7 @@ impl fmt::Display for CallError {
                 write!(f, "this client cannot do what this needs: {required}")
             }
             Self::VisitFirst(visit) => write!(f, "{}: visit {} first", visit.message, visit.page),
+            Self::Rpc(error) => f.write_str(&error.message),
             Self::Denied { scope } => write!(f, "not allowed without the scope `{scope}`"),
         }
     }

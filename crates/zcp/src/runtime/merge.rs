@@ -2,9 +2,10 @@
 
 use super::{
     call::ListKind,
-    catalog::Catalog,
+    catalog::{Catalog, Provider},
     changes::{Change, Changes},
 };
+use futures_util::{Stream, StreamExt};
 use http::Extensions;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -16,18 +17,22 @@ use tokio_util::{
 /// The own catalog and those of the providers as one, followed for as long as the guard lives.
 pub(super) fn watch_catalogs(
     own: Catalog,
-    providers: Vec<watch::Receiver<Arc<Catalog>>>,
+    providers: &[Box<dyn Provider>],
     changes: Changes,
     state: Arc<Extensions>,
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
-    let mut merging = Merging { own, open: providers, gone: vec![] };
+    let open = providers.iter().map(|provider| provider.catalog()).collect();
+    let mut merging = Merging { own, open, gone: vec![] };
     let (sender, receiver) = watch::channel(merging.merged());
     if merging.open.is_empty() {
         return (receiver, None);
     }
     let stop = CancellationToken::new();
     let guard = stop.clone().drop_guard();
-    TaskTracker::new().spawn(stop.run_until_cancelled_owned(async move {
+    let updated = futures_util::stream::select_all(providers.iter().map(|one| one.updated()));
+    let tracker = TaskTracker::new();
+    tracker.spawn(stop.clone().run_until_cancelled_owned(announce(updated, changes.clone())));
+    tracker.spawn(stop.run_until_cancelled_owned(async move {
         while merging.changed().await {
             let (before, after) = (sender.borrow().clone(), merging.merged());
             for mistake in after.mistakes(&state) {
@@ -42,6 +47,15 @@ pub(super) fn watch_catalogs(
         }
     }));
     (receiver, Some(guard))
+}
+
+/// Tells of resources that changed.
+async fn announce(mut updated: impl Stream<Item = String> + Unpin, changes: Changes) {
+    while let Some(uri) = updated.next().await {
+        if let Err(error) = changes.announce(&Change::Updated(uri)).await {
+            tracing::error!("a change could not be announced: {error}");
+        }
+    }
 }
 
 /// The catalogs that make up the whole.

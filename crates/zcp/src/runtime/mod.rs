@@ -138,11 +138,10 @@ pub(crate) struct Parts {
 impl Runtime {
     pub(crate) fn new(parts: Parts) -> Self {
         let changes = Changes::new(parts.store.clone());
-        let receivers: Vec<_> = parts.providers.iter().map(|provider| provider.catalog()).collect();
-        let is_live = !receivers.is_empty();
+        let is_live = !parts.providers.is_empty();
         let state = Arc::new(parts.state);
         let (catalog, watching) =
-            watch_catalogs(parts.own, receivers, changes.clone(), state.clone());
+            watch_catalogs(parts.own, &parts.providers, changes.clone(), state.clone());
         let core = Core {
             catalog,
             state,
@@ -339,19 +338,26 @@ impl Core {
     }
 
     async fn complete(&self, catalog: &Catalog, complete: Complete) -> Outcome {
-        let completers = match &complete.reference {
-            Reference::Prompt { name } => catalog.find_prompt(name).map(|it| it.completers()),
-            Reference::Resource { uri } => catalog.find_template(uri).map(|it| it.completers()),
+        let (name, completers) = match &complete.reference {
+            Reference::Prompt { name } => {
+                (name, catalog.find_prompt(name).map(|it| it.completers()))
+            }
+            Reference::Resource { uri } => {
+                (uri, catalog.find_template(uri).map(|it| it.completers()))
+            }
         };
-        let Some(completers) = completers else {
+        let named = catalog.find_completer(name);
+        if completers.is_none() && named.is_none() {
             let why = match &complete.reference {
                 Reference::Prompt { name } => format!("no such prompt: `{name}`"),
                 Reference::Resource { uri } => format!("no such template: `{uri}`"),
             };
             return Outcome::Fault(Fault::Unknown(why));
-        };
-        let typed = Typed { value: complete.value, others: complete.context };
-        match self.guard(completers.complete(&complete.argument, typed)).await {
+        }
+        let by = completers.and_then(|all| all.of(&complete.argument)).or(named);
+        let Complete { argument, value, context: others, .. } = complete;
+        let typed = Typed { argument, value, others };
+        match self.guard(complete::complete(by, typed)).await {
             Ok(completion) => Outcome::Completion(completion),
             Err(error) => failed(error),
         }
@@ -400,6 +406,7 @@ fn failed(error: CallError) -> Outcome {
             Ok(page) => Fault::VisitFirst(page, Offered::Other),
             Err(error) => return failed(error),
         },
+        CallError::Rpc(error) => Fault::Rpc(error),
         CallError::Denied { scope } => Fault::Denied(scope),
         CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
         CallError::Invalid(why) => Fault::Invalid(why),

@@ -135,6 +135,19 @@ impl Prompt {
         self
     }
 
+    /// An argument that the handler's types do not tell of.
+    #[must_use]
+    pub fn argument(
+        mut self,
+        name: impl Into<String>,
+        description: Option<String>,
+        required: bool,
+    ) -> Self {
+        let name = name.into();
+        self.info.arguments.push(PromptArgument { name, title: None, description, required });
+        self
+    }
+
     /// What an argument could be.
     #[must_use]
     pub fn complete(mut self, argument: impl Into<String>, completer: impl Completer) -> Self {

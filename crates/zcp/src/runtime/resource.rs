@@ -112,6 +112,7 @@ pub struct Resource {
     info: Listed,
     cache: Option<Cache>,
     watched: bool,
+    unlisted: bool,
     traversal: bool,
     completers: Completers,
     pub(crate) signature: Signature,
@@ -143,6 +144,7 @@ impl Resource {
             info: Listed { name: uri.clone(), uri, ..Listed::default() },
             cache: None,
             watched: false,
+            unlisted: false,
             traversal: false,
             completers: Completers::default(),
             signature,
@@ -214,6 +216,13 @@ impl Resource {
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.watched = true;
+        self
+    }
+
+    /// It can be read by whoever knows its URI, and is in no list. What is listed comes first.
+    #[must_use]
+    pub fn unlisted(mut self) -> Self {
+        self.unlisted = true;
         self
     }
 
@@ -293,6 +302,10 @@ impl ReadyResource {
 
     pub(crate) fn is_watched(&self) -> bool {
         self.resource.watched
+    }
+
+    pub(crate) fn is_unlisted(&self) -> bool {
+        self.resource.unlisted
     }
 
     pub(crate) fn completers(&self) -> &Completers {

@@ -49,6 +49,7 @@ pub struct Tool {
     info: Listed,
     pub(crate) signature: Signature,
     support: Support,
+    unchecked: bool,
     run: Run,
 }
 
@@ -101,7 +102,7 @@ impl Tool {
             output_schema: signature.output.clone(),
             ..Listed::default()
         };
-        Self { info, signature, support: Support::default(), run: Arc::new(run) }
+        Self { info, signature, support: Support::default(), unchecked: false, run: Arc::new(run) }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -141,12 +142,25 @@ impl Tool {
         self
     }
 
+    /// The handler checks its arguments itself: what does not fit the input schema reaches it too.
+    #[must_use]
+    pub fn unchecked_input(mut self) -> Self {
+        self.unchecked = true;
+        self
+    }
+
     /// JSON Schema of the structured output, instead of the one made of the handler's types.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.signature.typed = false;
         self.info.output_schema = Some(schema);
         self
+    }
+
+    /// All hints at once.
+    #[must_use]
+    pub fn annotations(self, annotations: ToolAnnotations) -> Self {
+        self.annotate(|hints| *hints = annotations)
     }
 
     /// It changes nothing.
@@ -206,7 +220,7 @@ impl Tool {
 
     /// Checks everything about the tool that can be known before it is called.
     pub(crate) fn ready(self) -> Result<ReadyTool, Vec<String>> {
-        let Self { info, signature, support, run } = self;
+        let Self { info, signature, support, unchecked, run } = self;
         let mut mistakes = vec![];
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
@@ -224,8 +238,8 @@ impl Tool {
         };
         // Reading arguments into the types a plain schema came from checks all it says. Writing
         // does not: a float may be no number.
-        let read_only = signature.typed && is_plain(&info.input_schema);
-        let check_input = if read_only { None } else { compile("input", &info.input_schema) };
+        let is_read = signature.typed && is_plain(&info.input_schema);
+        let check_input = compile("input", &info.input_schema).filter(|_| !is_read && !unchecked);
         let check_output = info.output_schema.as_ref().and_then(|schema| compile("output", schema));
         let mirrored = mirror::find(&info.input_schema).unwrap_or_else(|error| {
             mistakes.push(error);

@@ -56,6 +56,7 @@ pub(super) struct Caller {
     /// What it wants progress reported under: JSON text.
     pub(super) progress: Option<ByteString>,
     pub(super) trace: Option<Box<Trace>>,
+    pub(super) params: Option<ByteString>,
     /// What it thinks of tasks.
     pub(super) task: Wish,
 }
@@ -204,6 +205,7 @@ fn enter_stateless(
         capabilities,
         level: meta.map_or(Ok(None), |meta| meta.level())?,
         progress: token(request, params),
+        params: request.params.clone(),
         trace: meta.and_then(|meta| meta.trace()).map(Box::new),
         task: Wish::Unable,
     };
@@ -271,6 +273,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
         capabilities: handshake.capabilities.clone(),
         level: Some(session.level()),
         progress: token(request, params),
+        params: request.params.clone(),
         trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
         task: Wish::Unasked,
     };

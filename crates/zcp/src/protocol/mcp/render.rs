@@ -127,6 +127,7 @@ pub(super) fn error(revision: Revision, fault: Fault) -> RpcError {
             let seconds = wait.as_secs_f64().ceil() as u64;
             RpcError::new(BUSY, why).with_data(json!({ "retryAfterSeconds": seconds }))
         }
+        Fault::Rpc(error) => *error,
         Fault::Failed(why) => RpcError::internal(why),
         Fault::VisitFirst(page, _) => RpcError::internal(page.message),
     }

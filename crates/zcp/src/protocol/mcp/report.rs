@@ -121,6 +121,7 @@ impl Report {
             principal: Principal::of(&extensions),
             client: caller.capabilities,
             trace: caller.trace,
+            params: caller.params,
             stop: Stop::default(),
             extensions,
             release,

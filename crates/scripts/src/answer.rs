@@ -1,0 +1,298 @@
+//! What came of a run, as a tool's answer: words, structure, pictures, or why there is none.
+
+use crate::{
+    content,
+    run::{End, Late, Ran},
+};
+use serde_json::{Map, Value, json};
+use std::{path::Path, process::ExitStatus, time::Duration};
+use zcp::{Content, Output, wire::mcp::resources::Resource};
+
+/// The largest picture or sound of an answer.
+const LARGEST: u64 = 10 * 1024 * 1024;
+
+/// What is known of a script whose answer is made.
+pub(crate) struct About<'a> {
+    pub(crate) name: &'a str,
+    /// What its output is said to be.
+    pub(crate) returns: Option<&'a str>,
+    /// Whether it promises structure of a kind that is not an object.
+    pub(crate) structures_anything: bool,
+    pub(crate) hint: Option<&'a str>,
+    /// Where files it names are looked for.
+    pub(crate) folder: &'a Path,
+    /// Its output as it is, to the last line break.
+    pub(crate) verbatim: bool,
+    /// Says how it ended even if all went well.
+    pub(crate) says_how: bool,
+}
+
+/// A run's output that is too long to be shown, kept for whoever asks.
+pub(crate) struct Kept {
+    pub(crate) uri: String,
+}
+
+impl About<'_> {
+    /// The answer. `keep` is called for an output that is too long to be shown.
+    pub(crate) async fn answer(&self, ran: Ran, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
+        let complaints = ran.complaints.text();
+        let code = match &ran.end {
+            End::Exited(status) => status.code(),
+            _ => None,
+        };
+        let failed = !matches!(&ran.end, End::Exited(status) if status.success())
+            || ran.said.error.is_some();
+        let mut output = match &ran.end {
+            End::Late(late) => self.late(*late),
+            _ => self.said(&ran, keep).await,
+        };
+        output.content.extend(ran.said.content.iter().cloned());
+        if failed {
+            // Its own result says what went wrong.
+            let is_told = output.is_error && is_told(&output);
+            output.is_error = true;
+            if !matches!(ran.end, End::Late(_)) && (!is_told || ran.said.error.is_some()) {
+                output.content.extend(self.why(&ran, &complaints).map(Content::text));
+            }
+        }
+        if failed || self.says_how {
+            if let Some(code) = code {
+                output.meta.insert("exitCode".into(), code.into());
+            }
+            if !complaints.is_empty() {
+                output.meta.insert("stderr".into(), complaints.into());
+            }
+        }
+        output
+    }
+
+    /// What its output says.
+    async fn said(&self, ran: &Ran, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
+        let mut bytes = &ran.output.held[..];
+        let mime = match self.returns {
+            Some(mime) => mime.to_owned(),
+            None if std::str::from_utf8(bytes).is_ok() => "text/plain".to_owned(),
+            None if ran.output.is_spilled()
+                && std::str::from_utf8(until_character(bytes)).is_ok() =>
+            {
+                "text/plain".to_owned()
+            }
+            None => content::mime_of(None, bytes),
+        };
+        let is_text = mime.starts_with("text/") || mime == "application/json";
+        if !is_text {
+            let whole = match ran.output.is_spilled() && ran.output.total <= LARGEST {
+                true => tokio::fs::read(&ran.output.spill.path).await.ok(),
+                false => None,
+            };
+            let uri = format!("output:{}", self.name);
+            return match (whole, ran.output.is_spilled()) {
+                (None, true) => self.linked(ran, &mime, keep),
+                (Some(whole), _) => one(content::of_bytes(whole, mime, &uri)),
+                (None, false) => one(content::of_bytes(bytes.to_vec(), mime, &uri)),
+            };
+        }
+        if ran.output.is_spilled() {
+            return self.linked(ran, &mime, keep);
+        }
+        if !self.verbatim {
+            bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let may_be_structure = mime != "text/plain" || self.returns.is_none();
+        if let Some(structured) = self.structure(&text).filter(|_| may_be_structure) {
+            return self.structured(structured, &text).await;
+        }
+        match text.is_empty() {
+            true => Output::default(),
+            false => Output::text(text),
+        }
+    }
+
+    /// The JSON that an output is, if it is one that counts as structure.
+    fn structure(&self, text: &str) -> Option<Value> {
+        let start = text.trim_start().chars().next()?;
+        if start != '{' && !self.structures_anything {
+            return None;
+        }
+        // A script may print more than one: the first counts.
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let first = values.next()?.ok()?;
+        match values.next() {
+            None | Some(Ok(_)) => Some(first),
+            Some(Err(_)) => None,
+        }
+    }
+
+    async fn structured(&self, value: Value, text: &str) -> Output {
+        match value {
+            Value::Object(mut members) if is_result(&members) => {
+                let mut output = Output {
+                    structured: members.remove("structuredContent"),
+                    is_error: members.get("isError") == Some(&Value::Bool(true)),
+                    ..Output::default()
+                };
+                if let Some(Value::Object(meta)) = members.remove("_meta") {
+                    output.meta = meta;
+                }
+                if let Some(Value::Array(blocks)) = members.remove("content") {
+                    for block in blocks {
+                        output.content.push(self.block(block).await);
+                    }
+                }
+                output
+            }
+            value => Output {
+                content: vec![Content::text(text)],
+                structured: Some(value),
+                ..Output::default()
+            },
+        }
+    }
+
+    /// A block of content, which may name a file instead of having its bytes.
+    async fn block(&self, block: Value) -> Content {
+        if let Some(path) = block["path"].as_str() {
+            let path = self.folder.join(path);
+            let file = content::of_file(&path, block["mimeType"].as_str()).await;
+            return file.unwrap_or_else(Content::text);
+        }
+        serde_json::from_value(block.clone()).unwrap_or_else(|_| Content::text(block.to_string()))
+    }
+
+    /// The beginning, and where the rest is.
+    fn linked(&self, ran: &Ran, mime: &str, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
+        let kept = keep(ran, mime);
+        let mut output = Output::default();
+        if mime.starts_with("text/") || mime == "application/json" {
+            let shown = String::from_utf8_lossy(until_character(&ran.output.held)).into_owned();
+            output.content.push(Content::text(shown));
+        }
+        output.content.push(Content::text(format!(
+            "The output has {} bytes, and only its beginning is shown. All of it can be read for an hour: {}",
+            ran.output.total, kept.uri
+        )));
+        output.content.push(Content::link(Resource {
+            uri: kept.uri,
+            name: format!("output-of-{}", self.name),
+            mime_type: Some(mime.to_owned()),
+            size: Some(ran.output.total),
+            ..Resource::default()
+        }));
+        output
+    }
+
+    /// Why it failed, if that is not said already.
+    fn why(&self, ran: &Ran, complaints: &str) -> Option<String> {
+        let mut why = match (&ran.said.error, &ran.end) {
+            (Some(error), _) => error.clone(),
+            (None, End::TooMuch) => format!(
+                "`{}` was stopped: its output grew past {} bytes. Ask for less.",
+                self.name, ran.output.total
+            ),
+            (None, End::Exited(status)) => format!("`{}` failed: {}.", self.name, how(*status)),
+            (None, End::Late(_)) => return None,
+        };
+        if !complaints.is_empty() {
+            why = format!("{why}\nIts last words:\n{complaints}");
+        }
+        Some(why)
+    }
+
+    /// It took too long: in the shape that programs written for mcp-bash know.
+    fn late(&self, late: Late) -> Output {
+        let (reason, time, why) = match late {
+            Late::Fixed(time) => ("fixed", time, ""),
+            Late::Idle(time) => ("idle", time, " without progress"),
+            Late::Most(time) => ("max_exceeded", time, ", the most it may take with progress"),
+        };
+        let message = format!("Tool timed out after {}s{why}", seconds(time));
+        let mut error = Map::new();
+        error.insert("type".into(), "timeout".into());
+        error.insert("message".into(), message.clone().into());
+        error.insert("timeoutSecs".into(), json!(time.as_secs_f64()));
+        error.insert("reason".into(), reason.into());
+        if reason != "fixed" {
+            error.insert("progressExtendsTimeout".into(), true.into());
+        }
+        if let Late::Most(most) = late {
+            error.insert("maxTimeoutSecs".into(), json!(most.as_secs_f64()));
+        }
+        let mut text = message;
+        if let Some(hint) = self.hint {
+            text = format!("{text}\n\nSuggestion: {hint}");
+            error.insert("hint".into(), hint.into());
+        }
+        Output {
+            structured: Some(json!({ "success": false, "error": error })),
+            ..Output::failed(text)
+        }
+    }
+}
+
+fn one(content: Content) -> Output {
+    Output { content: vec![content], ..Output::default() }
+}
+
+fn is_told(output: &Output) -> bool {
+    output.content.iter().any(|block| block.as_text().is_some_and(|text| !text.is_empty()))
+}
+
+/// An object that is a result already: content that says what it is.
+fn is_result(members: &Map<String, Value>) -> bool {
+    let Some(Value::Array(blocks)) = members.get("content") else { return false };
+    let known = |block: &Value| block["type"].is_string() || block["path"].is_string();
+    (members.contains_key("isError") || !blocks.is_empty()) && blocks.iter().all(known)
+}
+
+/// Without the beginning of a character that was cut.
+fn until_character(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => time.as_secs().to_string(),
+        _ => format!("{:.1}", time.as_secs_f64()),
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn how(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        if let Some(signal) = status.signal() {
+            let (name, why) = match signal {
+                1 => ("HUP", ""),
+                2 => ("INT", ""),
+                3 => ("QUIT", ""),
+                4 => ("ILL", ", an instruction the machine does not know"),
+                6 => ("ABRT", ", it gave up by itself"),
+                7 => ("BUS", ""),
+                8 => ("FPE", ", a wrong calculation"),
+                9 => ("KILL", ", perhaps for lack of memory"),
+                11 => ("SEGV", ", a wrong use of memory"),
+                13 => ("PIPE", ""),
+                15 => ("TERM", ""),
+                24 => ("XCPU", ", its computing time was used up"),
+                25 => ("XFSZ", ", a file grew too large"),
+                _ => ("", ""),
+            };
+            return match name {
+                "" => format!("it was ended by signal {signal}"),
+                name => format!("it was ended by signal {signal} ({name}{why})"),
+            };
+        }
+    }
+    match status.code() {
+        Some(126) => "exit code 126, which often means that something may not be executed".into(),
+        Some(127) => "exit code 127, which often means that a command was not found".into(),
+        Some(code) => format!("exit code {code}"),
+        None => "it ended without an exit code".into(),
+    }
+}

@@ -1,0 +1,194 @@
+//! How arguments reach a script: as an object, as variables, as words of its command line.
+
+use crate::manifest::Form;
+use serde_json::{Map, Value};
+use std::ffi::OsString;
+
+/// The longest argument that becomes a variable; the system has its own limit.
+const LONGEST: usize = 32 * 1024;
+
+/// Arguments as a script is given them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) stdin: Option<Vec<u8>>,
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+/// Arguments in a form.
+pub(crate) fn give(form: &Form, args: &Map<String, Value>) -> Result<Given, String> {
+    let stdin = || serde_json::to_vec(args).ok();
+    Ok(match form {
+        Form::Both => Given { stdin: stdin(), env: variables(args), argv: vec![] },
+        Form::Stdin => Given { stdin: stdin(), ..Given::default() },
+        Form::Env => Given { env: variables(args), ..Given::default() },
+        Form::Argv(template) => Given { argv: fill(template, args)?, ..Given::default() },
+        Form::McpBash => Given::default(),
+    })
+}
+
+/// Arguments that were left out are as the schema says they are then.
+pub(crate) fn with_defaults(mut args: Map<String, Value>, schema: &Value) -> Map<String, Value> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        if let Some(default) = property.get("default").filter(|_| !args.contains_key(name)) {
+            args.insert(name.clone(), default.clone());
+        }
+    }
+    args
+}
+
+/// `ARG_NAME` for each: strings as they are, everything else as JSON.
+fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
+    let variable = |(name, value): (&String, &Value)| {
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let name: String = name.chars().map(upper).collect();
+        let value = plain(value);
+        let fits = value.len() <= LONGEST && !value.contains('\0');
+        fits.then(|| (format!("ARG_{name}").into(), value.into()))
+    };
+    args.iter().filter_map(variable).collect()
+}
+
+/// A string as it is, everything else as JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Words of a command line: `{name}` is an argument, `{names...}` each item of one, `{name?--flag}`
+/// a word that is there if the argument is true. What was not given is left out, with the flag
+/// before it.
+fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>, String> {
+    let mut words: Vec<String> = vec![];
+    let mut only_files = false;
+    for word in template {
+        match placeholder(word) {
+            None => {
+                only_files |= word == "--";
+                words.push(fill_in(word, args)?);
+            }
+            Some(Placeholder::If(name, flag)) => {
+                if args.get(name) == Some(&Value::Bool(true)) {
+                    words.push(flag.to_owned());
+                }
+            }
+            Some(Placeholder::Value(name) | Placeholder::Each(name)) => {
+                let after_flag =
+                    words.last().is_some_and(|last| last.starts_with('-') && last != "--");
+                let values = match args.get(name).filter(|value| !value.is_null()) {
+                    None => {
+                        if after_flag {
+                            words.pop();
+                        }
+                        continue;
+                    }
+                    Some(Value::Array(items)) if word.ends_with("...}") => {
+                        items.iter().map(plain).collect()
+                    }
+                    Some(value) => vec![plain(value)],
+                };
+                // It would be taken for an option, which is the caller's to give only if offered.
+                let option = |value: &String| value.starts_with('-') && value.len() > 1;
+                if !after_flag && !only_files && values.iter().any(option) {
+                    return Err(format!("`{name}` must not begin with `-`"));
+                }
+                words.extend(values);
+            }
+        }
+    }
+    match words.iter().any(|word| word.contains('\0')) {
+        true => Err("an argument has a NUL character, which no command line can".to_owned()),
+        false => Ok(words.into_iter().map(OsString::from).collect()),
+    }
+}
+
+enum Placeholder<'a> {
+    Value(&'a str),
+    Each(&'a str),
+    If(&'a str, &'a str),
+}
+
+/// A word that is a placeholder and nothing else.
+fn placeholder(word: &str) -> Option<Placeholder<'_>> {
+    let inside = word.strip_prefix('{')?.strip_suffix('}')?;
+    if inside.contains('{') {
+        return None;
+    }
+    if let Some((name, flag)) = inside.split_once('?') {
+        return Some(Placeholder::If(name, flag));
+    }
+    Some(match inside.strip_suffix("...") {
+        Some(name) => Placeholder::Each(name),
+        None => Placeholder::Value(inside),
+    })
+}
+
+/// A word with placeholders in it. One that was not given is empty.
+fn fill_in(word: &str, args: &Map<String, Value>) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), word);
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else {
+            return Err(format!("`{word}` has a `{{` without its `}}`"));
+        };
+        out.push_str(before);
+        out.push_str(&args.get(name).filter(|value| !value.is_null()).map_or(String::new(), plain));
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn words(template: &str, args: Value) -> Result<Vec<String>, String> {
+        let Value::Object(args) = args else { panic!("no object") };
+        let template = shell_words::split(template).expect("a template");
+        Ok(fill(&template, &args)?
+            .into_iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect())
+    }
+
+    #[test]
+    fn a_template_is_filled() {
+        let template = "search --limit {limit} {loud?--loud} --in={where} {words...}";
+        let all = json!({ "limit": 3, "loud": true, "where": "a b", "words": ["x", "y z"] });
+        let filled = words(template, all).expect("words");
+        assert_eq!(filled, ["search", "--limit", "3", "--loud", "--in=a b", "x", "y z"]);
+        let few =
+            words(template, json!({ "words": "x", "loud": false, "limit": null })).expect("words");
+        assert_eq!(few, ["search", "--in=", "x"]);
+    }
+
+    #[test]
+    fn an_argument_is_no_option() {
+        assert!(words("{file}", json!({ "file": "--delete" })).is_err());
+        assert!(words("{files...}", json!({ "files": ["a", "-r"] })).is_err());
+        assert_eq!(words("-- {file}", json!({ "file": "-r" })), Ok(vec!["--".into(), "-r".into()]));
+        assert_eq!(words("-n {count}", json!({ "count": -3 })), Ok(vec!["-n".into(), "-3".into()]));
+        assert_eq!(words("{file}", json!({ "file": "-" })), Ok(vec!["-".into()]));
+        assert!(words("{file}", json!({ "file": "a\0b" })).is_err());
+    }
+
+    #[test]
+    fn variables_have_plain_names_and_values() {
+        let Value::Object(args) =
+            json!({ "a-b": "x y", "n": 1.5, "list": [1], "big": "x".repeat(LONGEST + 1) })
+        else {
+            panic!("no object")
+        };
+        let given = give(&Form::Env, &args).expect("variables");
+        let env: Vec<_> = given
+            .env
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy()))
+            .collect();
+        assert_eq!(env, ["ARG_A_B=x y", "ARG_N=1.5", "ARG_LIST=[1]"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! A project's folder as a catalog: everything in it that can be called, read or got.
+
+use crate::{
+    completions::{self, Completing, Of},
+    host::{Host, OUTPUT},
+    manifest::{Manifest, beside, of_text},
+    project::Project,
+    prompts, providers,
+    register::{Registered, registered},
+    resources, scan,
+    script::Script,
+    ui,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use zcp::{CallError, Catalog, Contents, Ctx, Resource, Uri};
+
+/// What a folder holds now.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) catalog: Catalog,
+    pub(crate) project: Arc<Project>,
+    /// What is wrong: whatever it concerns is left out.
+    pub(crate) mistakes: Vec<String>,
+    /// Which resources change with which file.
+    pub(crate) files: BTreeMap<PathBuf, Vec<String>>,
+}
+
+/// Looks at a folder.
+pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
+    let (project, mistakes) = Project::open(root, host.whole_env());
+    let project = Arc::new(project);
+    let registered = registered(&project, host);
+    let mut gathering = Gathering {
+        catalog: Catalog::default(),
+        mistakes,
+        pages: HashSet::new(),
+        project,
+        host: host.clone(),
+    };
+    let files = match registered {
+        Ok(registered) => gathering.gather(&registered),
+        Err(why) => {
+            gathering.mistakes.push(why);
+            BTreeMap::new()
+        }
+    };
+    let Gathering { mut catalog, mut mistakes, project, .. } = gathering;
+    mistakes.extend(catalog.take_mistakes());
+    Snapshot { catalog, project, mistakes, files }
+}
+
+struct Gathering {
+    catalog: Catalog,
+    mistakes: Vec<String>,
+    /// Pages that are there already.
+    pages: HashSet<String>,
+    project: Arc<Project>,
+    host: Arc<Host>,
+}
+
+impl Gathering {
+    fn gather(&mut self, registered: &Registered) -> BTreeMap<PathBuf, Vec<String>> {
+        let completing = self.completing(registered);
+        self.tools(registered.kind("tools"));
+        let files = self.resources(registered, &completing);
+        self.prompts(registered.kind("prompts"), &completing);
+        for completing in completing {
+            self.add(|catalog| catalog.complete(completing.name.clone(), completing));
+        }
+        files
+    }
+
+    fn add(&mut self, add: impl FnOnce(Catalog) -> Catalog) {
+        self.catalog = add(std::mem::take(&mut self.catalog));
+    }
+
+    fn note<T>(&mut self, (found, mistakes): (Vec<T>, Vec<String>)) -> Vec<T> {
+        self.mistakes.extend(mistakes);
+        found
+    }
+
+    fn tools(&mut self, registered: Option<&Vec<Value>>) {
+        let folder = self.project.folder("tools");
+        let mut scripts = vec![];
+        match registered {
+            None => {
+                for found in scan::tools(&folder) {
+                    let said = said(&found.path, &found.head);
+                    scripts.push((found, said));
+                }
+            }
+            Some(entries) => {
+                for entry in entries {
+                    let path = entry["path"].as_str().map(|path| folder.join(path));
+                    match path.as_deref().and_then(scan::program) {
+                        Some(found) => {
+                            let said = serde_json::from_value(entry.clone());
+                            scripts.push((found, said.map_err(|error| error.to_string())));
+                        }
+                        None => {
+                            self.mistakes.push(format!("a registered tool has no program: {entry}"))
+                        }
+                    }
+                }
+            }
+        }
+        let mut names = HashSet::new();
+        for (found, said) in scripts {
+            let path = found.path.clone();
+            let mut pages = vec![];
+            let made = said.and_then(|mut said| {
+                pages.extend(self.page(&found, &mut said)?);
+                self.script(found, said)
+            });
+            for page in pages {
+                self.pages.insert(page.uri.clone());
+                self.add(|catalog| catalog.resource(page.resource));
+            }
+            match made {
+                Ok(None) => (),
+                Ok(Some(script)) if names.insert(script.name.clone()) => {
+                    let script = Arc::new(script);
+                    self.add(|catalog| catalog.tool(script.tool()));
+                }
+                Ok(Some(script)) => self.mistakes.push(format!(
+                    "{}: another tool is called `{}` already: give one of them another name",
+                    path.display(),
+                    script.name
+                )),
+                Err(why) => self.mistakes.push(format!("{}: {why}", path.display())),
+            }
+        }
+    }
+
+    /// The page of a tool, which says so.
+    fn page(&self, found: &scan::Found, said: &mut Manifest) -> Result<Option<ui::Page>, String> {
+        let folder = found.path.parent().map(|folder| folder.join("ui")).unwrap_or_default();
+        let is_own = found.path.parent() != Some(&self.project.folder("tools"));
+        if !is_own || !folder.is_dir() {
+            return Ok(None);
+        }
+        let name = said.name.clone().unwrap_or_else(|| found.name.clone());
+        let page = ui::page(&folder, &name, &self.project)?;
+        if let Some(page) = &page {
+            let meta = said.meta.get_or_insert_with(serde_json::Map::new);
+            meta.entry("ui").or_insert_with(|| ui::linked(&page.uri));
+        }
+        Ok(page)
+    }
+
+    /// A script as a tool, unless it is not to be one.
+    fn script(&self, found: scan::Found, said: Manifest) -> Result<Option<Script>, String> {
+        let name = said.name.clone().unwrap_or_else(|| found.name.clone());
+        let said = match self.project.tools.get(&name) {
+            Some(project) => project.clone().or(said),
+            None => said,
+        };
+        let said = said.or(self.project.defaults.clone());
+        match said.enabled {
+            Some(false) => Ok(None),
+            _ => Script::new(found, said, &self.project, &self.host).map(Some),
+        }
+    }
+
+    fn resources(
+        &mut self,
+        registered: &Registered,
+        completing: &[Completing],
+    ) -> BTreeMap<PathBuf, Vec<String>> {
+        let maker = resources::Maker { project: self.project.clone(), host: self.host.clone() };
+        let found = match registered.kind("resources") {
+            Some(entries) => {
+                let mut all = self.note(maker.registered(entries));
+                // Templates are found beside what is registered.
+                let found = self.note(maker.found());
+                all.extend(found.into_iter().filter(|one| one.is_template));
+                all
+            }
+            None => self.note(maker.found()),
+        };
+        let mut all = match registered.kind("resourceTemplates") {
+            Some(entries) => self.note(maker.registered(entries)),
+            None => vec![],
+        };
+        // What is registered goes before what is found under the same name.
+        let known: HashSet<String> = all.iter().map(|one| one.name.clone()).collect();
+        all.extend(found.into_iter().filter(|one| !one.is_template || !known.contains(&one.name)));
+        let files = resources::by_file(&all);
+        for one in all {
+            let beside = one.file.as_ref().and_then(|file| {
+                let of = Of::Resource(file.clone(), one.uri.clone());
+                completions::beside(&one.name, of, &self.project, &self.host)
+            });
+            let named = completing.iter().find(|completing| completing.name == one.name).cloned();
+            let uri = one.uri.clone();
+            self.add(|catalog| catalog.resource(one.resource));
+            if let Some(completing) = named.or(beside) {
+                self.add(|catalog| catalog.complete(uri, completing));
+            }
+        }
+        let pages = self.note(ui::standalone(&self.project));
+        for page in
+            pages.into_iter().filter(|page| self.pages.insert(page.uri.clone())).collect::<Vec<_>>()
+        {
+            self.add(|catalog| catalog.resource(page.resource));
+        }
+        self.unlisted();
+        files
+    }
+
+    /// What can be read by whoever knows its URI: everything of a scheme, and outputs that were too
+    /// long to be shown.
+    fn unlisted(&mut self) {
+        let mut schemes: Vec<String> =
+            providers::own(&self.project).into_iter().map(|(name, _)| name).collect();
+        let has_resources = self.project.folder("resources").is_dir();
+        if has_resources && !schemes.iter().any(|scheme| scheme == "file") {
+            schemes.push("file".to_owned());
+        }
+        for scheme in schemes {
+            let resource = resources::by_scheme(&scheme, &self.project, &self.host);
+            self.add(|catalog| catalog.resource(resource));
+        }
+        let host = self.host.clone();
+        let output = Resource::new(format!("{OUTPUT}{{id}}"), move |uri: Uri, ctx: Ctx| {
+            let host = host.clone();
+            async move {
+                let id = uri.0.strip_prefix(OUTPUT).unwrap_or_default().to_owned();
+                let kept: Option<Contents> = host.kept(&id, ctx.principal()).await;
+                kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
+            }
+        });
+        self.add(|catalog| catalog.resource(output.unlisted()));
+    }
+
+    fn prompts(&mut self, registered: Option<&Vec<Value>>, completing: &[Completing]) {
+        let maker = prompts::Maker { project: self.project.clone(), host: self.host.clone() };
+        let all = match registered {
+            Some(entries) => self.note(maker.registered(entries)),
+            None => self.note(maker.found()),
+        };
+        for one in all {
+            let of = Of::Prompt(one.file.clone());
+            let is_named = completing.iter().any(|completing| completing.name == one.name);
+            if let Some(completing) = completions::beside(&one.name, of, &self.project, &self.host)
+                && !is_named
+            {
+                self.add(|catalog| catalog.complete(completing.name.clone(), completing));
+            }
+            self.add(|catalog| catalog.prompt(one.prompt));
+        }
+    }
+
+    fn completing(&mut self, registered: &Registered) -> Vec<Completing> {
+        let entries = registered.kind("completions").cloned().unwrap_or_default();
+        let made = completions::registered(&entries, &self.project, &self.host);
+        self.note(made)
+    }
+}
+
+/// What is said of a script: beside it first, then by itself.
+fn said(path: &Path, head: &str) -> Result<Manifest, String> {
+    let header = of_text(head)?;
+    Ok(match beside(path)? {
+        Some(beside) => beside.manifest()?.or(header),
+        None => header,
+    })
+}

@@ -1,0 +1,247 @@
+//! How a file is started: by itself, by the interpreter its first line names, or by the one its
+//! name is known to need.
+
+use std::path::{Path, PathBuf};
+
+/// The programs that run files of an ending: the first that is there does.
+const BY_ENDING: &[(&str, &[&[&str]])] = &[
+    ("sh", &[&["bash"], &["sh"]]),
+    ("bash", &[&["bash"]]),
+    ("zsh", &[&["zsh"]]),
+    ("fish", &[&["fish"]]),
+    ("py", &[&["python3"], &["python"], &["py", "-3"]]),
+    ("js", &[&["node"], &["bun"], &["deno", "run", "-A"]]),
+    ("mjs", &[&["node"], &["bun"], &["deno", "run", "-A"]]),
+    ("cjs", &[&["node"], &["bun"]]),
+    ("ts", &[&["tsx"], &["bun"], &["deno", "run", "-A"], &["node", "--experimental-strip-types"]]),
+    ("rb", &[&["ruby"]]),
+    ("pl", &[&["perl"]]),
+    ("php", &[&["php"]]),
+    ("lua", &[&["lua"], &["luajit"]]),
+    ("r", &[&["Rscript"]]),
+    ("jl", &[&["julia"]]),
+    ("tcl", &[&["tclsh"]]),
+    ("nu", &[&["nu"]]),
+    ("exs", &[&["elixir"]]),
+    ("raku", &[&["raku"]]),
+    ("clj", &[&["bb"], &["clojure"]]),
+    ("go", &[&["go", "run"]]),
+    ("awk", &[&["awk", "-f"]]),
+    (
+        "ps1",
+        &[
+            &["pwsh", "-NoProfile", "-NonInteractive", "-File"],
+            &["powershell", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File"],
+        ],
+    ),
+];
+
+/// Files that are never started, even where every file counts as executable.
+const NO_PROGRAMS: &[&str] = &[
+    "md", "txt", "json", "jsonc", "toml", "yaml", "yml", "lock", "ini", "cfg", "conf", "csv",
+    "tsv", "html", "css", "map", "svg", "png", "jpg", "jpeg", "gif", "webp", "ico", "pdf", "xml",
+    "log", "pyc", "class", "o", "a", "so", "dll", "dylib", "zip", "gz", "tar", "sqlite", "db",
+    "bak", "example",
+];
+
+/// The system a file is started on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum System {
+    Unix,
+    Windows,
+}
+
+impl System {
+    pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
+}
+
+/// What is known of a file before it is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Known<'a> {
+    pub(crate) path: &'a Path,
+    /// Its permission to be executed, where there is such a thing.
+    pub(crate) executable: bool,
+    /// How it begins.
+    pub(crate) head: &'a [u8],
+}
+
+/// How a file is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// As a program.
+    Itself,
+    /// By one of these programs, with words before the file's name: the first that is there.
+    By(Vec<Vec<String>>),
+}
+
+impl Known<'_> {
+    fn ending(&self) -> String {
+        let ending = self.path.extension().and_then(|ending| ending.to_str());
+        ending.unwrap_or_default().to_lowercase()
+    }
+
+    /// How it is started on a system; nothing if it is no program.
+    pub(crate) fn start(&self, system: System) -> Option<Start> {
+        let ending = self.ending();
+        let shebang = shebang(self.head);
+        if shebang.is_none() && NO_PROGRAMS.contains(&ending.as_str()) {
+            return None;
+        }
+        let by_ending = || {
+            let (_, programs) = BY_ENDING.iter().find(|(known, _)| *known == ending)?;
+            let words = |words: &&[&str]| words.iter().map(|&word| word.to_owned()).collect();
+            Some(Start::By(programs.iter().map(words).collect()))
+        };
+        if system == System::Windows {
+            return match ending.as_str() {
+                "exe" | "com" => Some(Start::Itself),
+                "bat" | "cmd" => {
+                    Some(Start::By(vec![["cmd.exe", "/d", "/c"].map(str::to_owned).to_vec()]))
+                }
+                _ => by_ending().or_else(|| shebang.map(|words| Start::By(vec![words]))),
+            };
+        }
+        if self.executable && (shebang.is_some() || is_binary(self.head)) {
+            return Some(Start::Itself);
+        }
+        // A script without the permission is run by what its first line says, not by a shell.
+        if let Some(words) = shebang {
+            return Some(Start::By(vec![words]));
+        }
+        by_ending().or_else(|| {
+            let plain = self.executable && !self.head.is_empty() && !self.head.contains(&0);
+            plain.then(|| Start::By(vec![vec!["sh".to_owned()]]))
+        })
+    }
+}
+
+/// The words of a first line such as `#!/usr/bin/env -S node --no-warnings`, the program by its name.
+fn shebang(head: &[u8]) -> Option<Vec<String>> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let first = Path::new(words.first()?).file_name()?.to_str()?.to_owned();
+    if first == "env" {
+        words.remove(0);
+        while words.first().is_some_and(|word| word == "-S" || word.contains('=')) {
+            words.remove(0);
+        }
+        return (!words.is_empty()).then_some(words);
+    }
+    // Where it is installed differs from machine to machine; its name does not.
+    if !Path::new(&words[0]).exists() {
+        words[0] = first;
+    }
+    Some(words)
+}
+
+/// Compiled programs of the usual systems.
+fn is_binary(head: &[u8]) -> bool {
+    const STARTS: [&[u8]; 6] = [
+        b"\x7fELF",
+        b"\xfe\xed\xfa\xce",
+        b"\xfe\xed\xfa\xcf",
+        b"\xcf\xfa\xed\xfe",
+        b"\xca\xfe\xba\xbe",
+        b"MZ",
+    ];
+    STARTS.iter().any(|start| head.starts_with(start))
+}
+
+/// The program and its first words, found where the environment's `PATH` says.
+pub(crate) fn resolve(
+    start: &Start,
+    file: &Path,
+    path: &std::ffi::OsStr,
+) -> Result<(PathBuf, Vec<String>), String> {
+    let programs = match start {
+        Start::Itself => return Ok((file.to_path_buf(), vec![])),
+        Start::By(programs) => programs,
+    };
+    for words in programs {
+        let (program, rest) = words.split_first().ok_or("an interpreter without a name")?;
+        if let Ok(found) = which::which_in(program, Some(path), ".") {
+            let mut rest = rest.to_vec();
+            rest.push(file.to_string_lossy().into_owned());
+            return Ok((found, rest));
+        }
+    }
+    let names: Vec<_> = programs.iter().filter_map(|words| words.first()).collect();
+    let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+    Err(format!(
+        "it needs {names}, which is not in PATH ({}): install it, or say another `command`",
+        path.to_string_lossy()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(name: &str, executable: bool, head: &str, system: System) -> Option<Start> {
+        Known { path: Path::new(name), executable, head: head.as_bytes() }.start(system)
+    }
+
+    fn first(start: Option<Start>) -> String {
+        match start {
+            None => "none".into(),
+            Some(Start::Itself) => "itself".into(),
+            Some(Start::By(programs)) => programs[0].join(" "),
+        }
+    }
+
+    #[test]
+    fn on_unix_the_first_line_decides_then_the_ending() {
+        use System::Unix;
+        let cases = [
+            ("a.py", true, "#!/usr/bin/env python3\n", "itself"),
+            ("a.py", false, "#!/usr/bin/env python3\n", "python3"),
+            ("a.py", false, "import sys\n", "python3"),
+            ("a.py", true, "import sys\n", "python3"),
+            ("a", false, "#!/usr/bin/env -S node --no-warnings\n", "node --no-warnings"),
+            ("a", false, "#!/nowhere/bin/ruby -w\n", "ruby -w"),
+            ("a", true, "\x7fELF", "itself"),
+            ("a", true, "echo hi\n", "sh"),
+            ("a", false, "hello\n", "none"),
+            ("README.md", true, "# Hello\n", "none"),
+            ("data.json", true, "{}", "none"),
+            ("a.sh", false, "echo hi\n", "bash"),
+            ("a.PS1", false, "1\n", "pwsh -NoProfile -NonInteractive -File"),
+        ];
+        for (name, executable, head, expected) in cases {
+            assert_eq!(first(start(name, executable, head, Unix)), expected, "{name} {head}");
+        }
+    }
+
+    #[test]
+    fn on_windows_the_ending_decides_then_the_first_line() {
+        use System::Windows;
+        let cases = [
+            ("a.exe", "MZ", "itself"),
+            ("a.bat", "@echo off\r\n", "cmd.exe /d /c"),
+            ("a.CMD", "@echo off\r\n", "cmd.exe /d /c"),
+            ("a.ps1", "param()\r\n", "pwsh -NoProfile -NonInteractive -File"),
+            ("a.py", "#!/usr/bin/env python3\r\n", "python3"),
+            ("a", "#!/usr/bin/env ruby\r\n", "ruby"),
+            ("a", "hello", "none"),
+            ("notes.txt", "hello", "none"),
+        ];
+        for (name, head, expected) in cases {
+            assert_eq!(first(start(name, false, head, Windows)), expected, "{name}");
+        }
+        let Some(Start::By(programs)) = start("a.py", false, "", Windows) else {
+            panic!("no python")
+        };
+        assert!(programs.contains(&vec!["py".to_owned(), "-3".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let start = Start::By(vec![vec!["no-such-program".into()], vec!["nor-this".into()]]);
+        let why = resolve(&start, Path::new("a.x"), "/nowhere".as_ref()).expect_err("missing");
+        assert!(
+            why.contains("`no-such-program` or `nor-this`") && why.contains("/nowhere"),
+            "{why}"
+        );
+    }
+}

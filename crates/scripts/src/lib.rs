@@ -1,0 +1,189 @@
+#![doc = include_str!("docs/crate.md")]
+
+mod answer;
+mod arguments;
+mod catalog;
+mod completions;
+mod content;
+mod host;
+mod icons;
+mod interpreter;
+mod manifest;
+mod mcp_bash;
+mod program;
+mod project;
+mod prompts;
+mod providers;
+mod register;
+mod resources;
+mod run;
+mod scan;
+mod script;
+mod template;
+mod ui;
+mod watch;
+
+use futures_util::{StreamExt, stream::BoxStream};
+use host::Host;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::{mpsc, watch as channel};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use watch::Watching;
+use zcp::{Catalog, Provider, Server};
+
+/// The extension of user interfaces.
+pub(crate) const UI: &str = "io.modelcontextprotocol/ui";
+
+/// A folder of scripts. What is in it can be called for as long as this is there, and changes with
+/// it.
+///
+/// ```no_run
+/// use zcp::{Server, Stdio};
+/// use zcp_scripts::Scripts;
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let scripts = Scripts::folder("my-tools").open()?;
+///     scripts.server().serve(Stdio).await?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Scripts {
+    catalog: channel::Receiver<Arc<Catalog>>,
+    updated: Mutex<Option<mpsc::Receiver<String>>>,
+    mistakes: channel::Receiver<Vec<String>>,
+    project: Arc<project::Project>,
+    host: Arc<Host>,
+    _following: DropGuard,
+}
+
+/// The processes of a folder's scripts.
+#[derive(Debug, Clone)]
+pub struct Processes(Arc<Host>);
+
+impl Processes {
+    /// Waits until those that were told to end have ended.
+    pub async fn ended(&self) {
+        self.0.nursery.close().await;
+    }
+}
+
+/// A folder that is about to be opened.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    root: PathBuf,
+    jq: Option<PathBuf>,
+    env: BTreeMap<String, String>,
+}
+
+impl Scripts {
+    /// A folder; [`open`](Folder::open) looks into it.
+    pub fn folder(root: impl Into<PathBuf>) -> Folder {
+        Folder { root: root.into(), jq: None, env: host::environment() }
+    }
+
+    /// A server that is called as the folder is, and offers what is in it.
+    pub fn server(self) -> Server {
+        let about = &self.project.about;
+        let mut server = Server::new(self.project.name());
+        server = about.version.iter().fold(server, |server, text| server.version(text));
+        server = about.title.iter().fold(server, |server, text| server.title(text));
+        server = about.description.iter().fold(server, |server, text| server.description(text));
+        server = about.website_url.iter().fold(server, |server, url| server.website(url));
+        server = about.instructions.iter().fold(server, |server, text| server.instructions(text));
+        let icons = icons::icons(&about.icons, &self.project.root);
+        server = icons.into_iter().fold(server, Server::icon);
+        // Clients that show pages are told that there may be some.
+        server.extension(UI, json!({ "mimeTypes": [ui::MIME] })).provide(self)
+    }
+
+    /// The processes of the folder's scripts, to be waited for when the server has stopped.
+    pub fn processes(&self) -> Processes {
+        Processes(self.host.clone())
+    }
+
+    /// What is wrong with the folder now, and whenever that changes. Whatever a mistake concerns is
+    /// left out; the rest is offered.
+    pub fn mistakes(&self) -> channel::Receiver<Vec<String>> {
+        self.mistakes.clone()
+    }
+}
+
+impl Folder {
+    /// A program that does as jq does, for machines without one: scripts find it as `jq`.
+    #[must_use]
+    pub fn jq(mut self, program: impl Into<PathBuf>) -> Self {
+        self.jq = Some(program.into());
+        self
+    }
+
+    /// A variable of the server's environment, instead of the one this process has. Which of them
+    /// a script sees is another question.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Looks into the folder, and follows its changes from now on. Inside of a runtime of tokio.
+    pub fn open(self) -> io::Result<Scripts> {
+        let root = self.root.canonicalize().map_err(|error| named(&self.root, &error))?;
+        if !root.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotADirectory,
+                format!("{} is no folder", root.display()),
+            ));
+        }
+        let host = Arc::new(Host::new(self.jq.as_deref(), self.env)?);
+        // Watched before it is looked at, so that nothing falls between.
+        let watching = Watching::new(&root);
+        let first = catalog::look(&root, &host);
+        let project = first.project.clone();
+        let (catalogs, catalog) = channel::channel(Arc::new(first.catalog));
+        let (complaints, mistakes) = channel::channel(first.mistakes);
+        let (tell, updated) = mpsc::channel(1024);
+        let stop = CancellationToken::new();
+        let following = watching.follow(root, host.clone(), move |snapshot, changed| {
+            catalogs.send_replace(Arc::new(snapshot.catalog));
+            complaints.send_if_modified(|before| {
+                let differs = *before != snapshot.mistakes;
+                *before = snapshot.mistakes;
+                differs
+            });
+            changed.into_iter().for_each(|uri| drop(tell.try_send(uri)));
+        });
+        TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(following));
+        let updated = Mutex::new(Some(updated));
+        Ok(Scripts { catalog, updated, mistakes, project, host, _following: stop.drop_guard() })
+    }
+}
+
+impl Provider for Scripts {
+    fn catalog(&self) -> channel::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    fn updated(&self) -> BoxStream<'static, String> {
+        let updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match updated {
+            Some(mut updated) => {
+                futures_util::stream::poll_fn(move |context| updated.poll_recv(context)).boxed()
+            }
+            None => futures_util::stream::pending().boxed(),
+        }
+    }
+}
+
+fn named(path: &Path, error: &dyn fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
+}

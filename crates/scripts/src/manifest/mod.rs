@@ -1,0 +1,312 @@
+//! What is said of a script: by the file beside it, by the comment at its top, or by nothing.
+
+mod header;
+mod params;
+mod sidecar;
+
+pub(crate) use header::of_text;
+pub(crate) use sidecar::{Beside, beside, is_sidecar, read_value};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use zcp::wire::mcp::tools::ToolAnnotations;
+
+/// What is said of a script. Everything may be left out.
+///
+/// Members have the names of the protocol; where people write something else by habit, that is
+/// understood too.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Manifest {
+    pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    /// JSON Schema of the arguments.
+    #[serde(alias = "arguments", alias = "input", alias = "input_schema")]
+    pub(crate) input_schema: Option<Value>,
+    /// The same, in short: a name and a few words for each.
+    #[serde(alias = "parameters")]
+    pub(crate) params: Option<Map<String, Value>>,
+    #[serde(alias = "output", alias = "output_schema")]
+    pub(crate) output_schema: Option<Value>,
+    pub(crate) annotations: Option<ToolAnnotations>,
+    #[serde(alias = "icon", deserialize_with = "one_or_many")]
+    pub(crate) icons: Vec<Value>,
+    #[serde(rename = "_meta", alias = "meta")]
+    pub(crate) meta: Option<Map<String, Value>>,
+    /// How arguments reach it.
+    pub(crate) args: Option<Form>,
+    /// What its output is: a MIME type.
+    pub(crate) returns: Option<String>,
+    /// What starts it, instead of what its name or first line says.
+    #[serde(deserialize_with = "words")]
+    pub(crate) command: Option<Vec<String>>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) env: BTreeMap<String, String>,
+    /// Variables of the server's environment it is shown.
+    #[serde(alias = "env_allow", alias = "envAllowlist")]
+    pub(crate) env_allow: Vec<String>,
+    #[serde(alias = "timeoutSecs", alias = "timeout_secs", deserialize_with = "time")]
+    pub(crate) timeout: Option<Duration>,
+    #[serde(alias = "timeout_hint")]
+    pub(crate) timeout_hint: Option<String>,
+    /// A sign of progress begins the time anew.
+    #[serde(alias = "progress_extends_timeout")]
+    pub(crate) progress_extends_timeout: Option<bool>,
+    #[serde(alias = "maxTimeoutSecs", alias = "max_timeout", deserialize_with = "time")]
+    pub(crate) max_timeout: Option<Duration>,
+    /// Whether it goes on as a task.
+    pub(crate) task: Option<AsTask>,
+    pub(crate) limits: Limits,
+    pub(crate) enabled: Option<bool>,
+}
+
+/// How arguments reach a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As an object on standard input, and each as a variable.
+    Both,
+    /// As an object on standard input.
+    Stdin,
+    /// Each as a variable.
+    Env,
+    /// As words of the command line, by a template.
+    Argv(Vec<String>),
+    /// As projects written for mcp-bash expect them.
+    McpBash,
+}
+
+/// Whether a script goes on as a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AsTask {
+    /// Where the client follows tasks.
+    #[serde(alias = "optional", alias = "yes")]
+    Allowed,
+    /// Or not at all.
+    #[serde(alias = "required")]
+    Only,
+}
+
+/// How much of the machine a script may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// Of its output, what is shown; the rest is kept and linked.
+    #[serde(deserialize_with = "size")]
+    pub(crate) output: Option<u64>,
+    /// Of all its processes together.
+    #[serde(deserialize_with = "size")]
+    pub(crate) memory: Option<u64>,
+    /// Time it may compute, all its processes together.
+    #[serde(deserialize_with = "time")]
+    pub(crate) cpu: Option<Duration>,
+    #[serde(alias = "files")]
+    pub(crate) open_files: Option<u64>,
+    pub(crate) processes: Option<usize>,
+    /// Calls at a time.
+    #[serde(alias = "concurrent")]
+    pub(crate) concurrency: Option<usize>,
+    /// Calls a minute.
+    pub(crate) rate: Option<u32>,
+}
+
+impl Manifest {
+    /// What this one leaves open is as `other` says.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let mut env = other.env;
+        env.extend(self.env);
+        let mut env_allow = self.env_allow;
+        env_allow.extend(other.env_allow);
+        let many = |own: Vec<Value>, other| if own.is_empty() { other } else { own };
+        Self {
+            name: self.name.or(other.name),
+            title: self.title.or(other.title),
+            description: self.description.filter(|text| !text.is_empty()).or(other.description),
+            input_schema: self.input_schema.or(other.input_schema),
+            params: self.params.or(other.params),
+            output_schema: self.output_schema.or(other.output_schema),
+            annotations: self.annotations.or(other.annotations),
+            icons: many(self.icons, other.icons),
+            meta: self.meta.or(other.meta),
+            args: self.args.or(other.args),
+            returns: self.returns.or(other.returns),
+            command: self.command.or(other.command),
+            cwd: self.cwd.or(other.cwd),
+            env,
+            env_allow,
+            timeout: self.timeout.or(other.timeout),
+            timeout_hint: self.timeout_hint.or(other.timeout_hint),
+            progress_extends_timeout: self
+                .progress_extends_timeout
+                .or(other.progress_extends_timeout),
+            max_timeout: self.max_timeout.or(other.max_timeout),
+            task: self.task.or(other.task),
+            limits: self.limits.or(other.limits),
+            enabled: self.enabled.or(other.enabled),
+        }
+    }
+
+    /// The schema of the arguments: as it was given, or made of what was said in short.
+    pub(crate) fn schema(&self) -> Result<Value, String> {
+        let mut schema = match (&self.input_schema, &self.params) {
+            (Some(Value::Object(schema)), _) => schema.clone(),
+            (Some(_), _) | (None, None) => Map::new(),
+            (None, Some(params)) => params::schema(params)?,
+        };
+        schema.entry("type").or_insert_with(|| json!("object"));
+        schema.entry("properties").or_insert_with(|| json!({}));
+        Ok(Value::Object(schema))
+    }
+}
+
+impl Limits {
+    fn or(self, other: Self) -> Self {
+        Self {
+            output: self.output.or(other.output),
+            memory: self.memory.or(other.memory),
+            cpu: self.cpu.or(other.cpu),
+            open_files: self.open_files.or(other.open_files),
+            processes: self.processes.or(other.processes),
+            concurrency: self.concurrency.or(other.concurrency),
+            rate: self.rate.or(other.rate),
+        }
+    }
+}
+
+impl<'a> Deserialize<'a> for Form {
+    fn deserialize<D: Deserializer<'a>>(form: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said {
+            Text(String),
+            Words(Vec<String>),
+        }
+        match Said::deserialize(form)? {
+            Said::Text(text) => Self::parse(&text).map_err(serde::de::Error::custom),
+            Said::Words(words) => Ok(Self::Argv(words)),
+        }
+    }
+}
+
+impl Form {
+    /// A form's name, or a template of the command line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text.trim() {
+            "both" => Self::Both,
+            "stdin" | "json" => Self::Stdin,
+            "env" => Self::Env,
+            "mcp-bash" => Self::McpBash,
+            "none" => Self::Argv(vec![]),
+            template => {
+                let words = shell_words::split(template)
+                    .map_err(|error| format!("`args` is not a command line: {error}"))?;
+                if !words.iter().any(|word| word.contains('{')) {
+                    return Err(format!(
+                        "`args` is `{template}`: say stdin, env, both, none, mcp-bash, or a \
+                         template such as `--name {{name}}`"
+                    ));
+                }
+                Self::Argv(words)
+            }
+        })
+    }
+}
+
+fn one_or_many<'a, D: Deserializer<'a>>(value: D) -> Result<Vec<Value>, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::Array(all) => all,
+        Value::Null => vec![],
+        one => vec![one],
+    })
+}
+
+fn words<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        Text(String),
+        Words(Vec<String>),
+    }
+    Ok(match Option::<Said>::deserialize(value)? {
+        None => None,
+        Some(Said::Words(words)) => Some(words),
+        Some(Said::Text(text)) => {
+            Some(shell_words::split(&text).map_err(serde::de::Error::custom)?)
+        }
+    })
+}
+
+/// Seconds, or words such as `2m 30s`. What is neither is as if it were not said.
+fn time<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Duration>, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::Number(seconds) => {
+            seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        }
+        Value::String(text) => Some(time_of(&text).map_err(serde::de::Error::custom)?),
+        _ => None,
+    })
+}
+
+pub(crate) fn time_of(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text.trim())
+        .map_err(|error| format!("`{text}` is no time such as 30s or 2m: {error}"))
+}
+
+fn size<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::Number(bytes) => bytes.as_u64(),
+        Value::String(text) => Some(size_of(&text).map_err(serde::de::Error::custom)?),
+        _ => None,
+    })
+}
+
+/// Bytes, or words such as `64 MiB` and `64M`.
+pub(crate) fn size_of(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.trim().trim_end_matches(['b', 'B']).trim_end_matches('i') {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return Err(format!("`{text}` is no size such as 64MiB")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` is no size such as 64MiB"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too much"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read_as_people_write_them() {
+        assert_eq!(size_of("64MiB"), Ok(64 << 20));
+        assert_eq!(size_of("2 GB"), Ok(2 << 30));
+        assert_eq!(size_of("100k"), Ok(100 << 10));
+        assert_eq!(size_of("7"), Ok(7));
+        assert!(size_of("lots").is_err());
+        assert_eq!(time_of("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(time_of("1m 30s"), Ok(Duration::from_secs(90)));
+        assert!(time_of("soon").is_err());
+    }
+
+    #[test]
+    fn habits_of_other_systems_are_understood() {
+        let said: Manifest = serde_json::from_value(json!({
+            "name": "x", "arguments": { "type": "object" }, "timeoutSecs": 8, "maxTimeoutSecs": "60",
+            "icons": [{ "src": "a.svg" }], "unknown": true, "args": "--name {name}",
+        }))
+        .expect("a manifest");
+        assert_eq!(said.timeout, Some(Duration::from_secs(8)));
+        assert_eq!(said.max_timeout, Some(Duration::from_secs(60)));
+        assert_eq!(said.input_schema, Some(json!({ "type": "object" })));
+        assert_eq!(said.args, Some(Form::Argv(vec!["--name".into(), "{name}".into()])));
+    }
+}

@@ -1,0 +1,283 @@
+//! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
+
+use crate::{
+    content,
+    host::Host,
+    run::{Job, Questions},
+    script::Script,
+};
+use serde_json::{Map, Value, json};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tempfile::TempDir;
+use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
+
+/// What cannot be longer in a variable is in a file.
+const LONGEST: u64 = 64 * 1024;
+/// Words of scripts that are written for it.
+const MENTIONED: [&str; 3] = ["MCP_SDK", "MCP_TOOL_", "MCPBASH_"];
+/// Words of scripts that want to know where the client works.
+const WANTS_ROOTS: [&str; 3] = ["MCP_ROOTS", "mcp_roots", "mcp_require_path"];
+/// The version of the framework whose contract this is.
+const VERSION: &str = "1.3.0";
+
+/// Whether a script's text says that it is written for it.
+pub(crate) fn is_meant(text: &str) -> bool {
+    MENTIONED.iter().any(|word| text.contains(word))
+}
+
+/// Whether a script's text says that it wants to know where its client works.
+pub(crate) fn wants_roots(text: &str) -> bool {
+    WANTS_ROOTS.iter().any(|word| text.contains(word))
+}
+
+/// A setting that is a number.
+pub(crate) fn number(host: &Host, name: &str) -> Option<u64> {
+    host.env(name)?.trim().parse().ok()
+}
+
+/// A setting that is a time.
+pub(crate) fn seconds(host: &Host, name: &str) -> Option<Duration> {
+    number(host, name).map(Duration::from_secs)
+}
+
+/// A setting that is on.
+pub(crate) fn is_true(host: &Host, name: &str) -> bool {
+    host.env(name).is_some_and(|value| matches!(value, "true" | "1" | "yes" | "on"))
+}
+
+/// One call: its private folder and its variables.
+#[derive(Debug)]
+pub(crate) struct Call {
+    folder: TempDir,
+    env: Vec<(OsString, OsString)>,
+    roots: Vec<PathBuf>,
+    asks: bool,
+}
+
+impl Call {
+    pub(crate) async fn new(script: &Script, args: &Map<String, Value>, ctx: &Ctx) -> Result<Self> {
+        let folder = script.host.call_folder()?;
+        let mut call =
+            Self { folder, env: inherited(&script.host), roots: vec![], asks: ctx.client().form() };
+        let entry = json!({
+            "name": script.name,
+            "description": script.manifest.description,
+            "path": script.path.strip_prefix(script.project.folder("tools")).unwrap_or(&script.path),
+            "timeoutSecs": script.manifest.timeout.map(|time| time.as_secs()),
+        });
+        call.payload(&script.host, "MCP_TOOL_ARGS", &json!(args))?;
+        call.payload(&script.host, "MCP_TOOL_METADATA", &entry)?;
+        call.payload(&script.host, "MCP_TOOL_META", &meta(ctx))?;
+        let roots = match wants_roots(&script.text) || script.project.wants_roots {
+            true => roots(script, ctx).await?,
+            false => vec![json!({ "path": script.project.root })],
+        };
+        call.set_roots(&roots);
+        let about = &script.project.about;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        for (name, value) in [
+            ("MCP_SDK", script.host.sdk().to_string_lossy().into_owned()),
+            ("MCP_TOOL_NAME", script.name.clone()),
+            ("MCP_TOOL_PATH", script.path.to_string_lossy().into_owned()),
+            ("MCP_PROGRESS_TOKEN", "zcp".to_owned()),
+            ("MCP_ELICIT_SUPPORTED", u8::from(call.asks).to_string()),
+            ("MCPBASH_CLIENT_SUPPORTS_UI", u8::from(ctx.client().extension(crate::UI)).to_string()),
+            ("MCPBASH_PROJECT_ROOT", script.project.root.to_string_lossy().into_owned()),
+            ("MCPBASH_MODE", "full".to_owned()),
+            ("MCPBASH_JSON_TOOL", "jq".to_owned()),
+            ("MCPBASH_JSON_TOOL_BIN", script.host.jq.to_string_lossy().into_owned()),
+            ("MCPBASH_FRAMEWORK_VERSION", VERSION.to_owned()),
+            ("MCPBASH_SERVER_NAME", script.project.name()),
+            ("MCPBASH_SERVER_TITLE", text(&about.title)),
+            ("MCPBASH_SERVER_VERSION", text(&about.version)),
+            ("MCPBASH_SERVER_DESCRIPTION", text(&about.description)),
+            ("MCPBASH_SERVER_WEBSITE_URL", text(&about.website_url)),
+            ("MCPBASH_SERVER_INSTRUCTIONS", text(&about.instructions)),
+        ] {
+            call.env.push((name.into(), value.into()));
+        }
+        for (name, file) in [
+            ("MCP_TOOL_ERROR_FILE", "error"),
+            ("MCP_TOOL_RESOURCES_FILE", "resources"),
+            ("MCP_CANCEL_FILE", "cancelled"),
+            ("MCP_ELICIT_REQUEST_FILE", "question"),
+            ("MCP_ELICIT_RESPONSE_FILE", "answer"),
+            ("MCPBASH_DEBUG_LOG", "debug.log"),
+        ] {
+            call.env.push((name.into(), call.folder.path().join(file).into()));
+        }
+        call.env.push(("MCP_CALL_DIR".into(), call.folder.path().into()));
+        // Appended to without looking whether it is there.
+        for file in ["error", "resources"] {
+            fs::write(call.folder.path().join(file), "")?;
+        }
+        Ok(call)
+    }
+
+    /// A value in a variable, or in a file that another names.
+    fn payload(&mut self, host: &Host, name: &str, value: &Value) -> Result<()> {
+        let text = value.to_string();
+        let longest = number(host, "MCPBASH_ENV_PAYLOAD_THRESHOLD")
+            .unwrap_or(LONGEST)
+            .min(LONGEST * 2 - 1024);
+        let (json, file) = (format!("{name}_JSON"), format!("{name}_FILE"));
+        if text.len() as u64 <= longest {
+            self.env.push((json.into(), text.into()));
+            self.env.push((file.into(), "".into()));
+        } else {
+            let path = self.folder.path().join(name);
+            fs::write(&path, text)?;
+            self.env.push((json.into(), "".into()));
+            self.env.push((file.into(), path.into()));
+        }
+        Ok(())
+    }
+
+    fn set_roots(&mut self, roots: &[Value]) {
+        self.roots =
+            roots.iter().filter_map(|root| root["path"].as_str().map(PathBuf::from)).collect();
+        let paths: Vec<_> =
+            self.roots.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        self.env.push(("MCP_ROOTS_JSON".into(), json!(roots).to_string().into()));
+        self.env.push(("MCP_ROOTS_PATHS".into(), paths.join("\n").into()));
+        self.env.push(("MCP_ROOTS_COUNT".into(), paths.len().to_string().into()));
+    }
+
+    /// Adds what the contract says to a run.
+    pub(crate) fn prepare(&self, job: &mut Job) {
+        job.recipe.env.extend(self.env.iter().cloned());
+        job.recipe.out_names.extend(["MCP_PROGRESS_STREAM", "MCP_LOG_STREAM"]);
+        job.recipe.stdin = None;
+        job.questions = self.asks.then(|| Questions {
+            asked: self.folder.path().join("question"),
+            answered: self.folder.path().join("answer"),
+        });
+    }
+
+    /// What the script wrote as its error: an error of the protocol, whatever else it did.
+    pub(crate) fn error(&self) -> Result<()> {
+        let text = fs::read_to_string(self.folder.path().join("error")).unwrap_or_default();
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let error = serde_json::from_str::<RpcError>(text.trim())
+            .unwrap_or_else(|_| RpcError::internal("Tool failed").with_data(json!(text.trim())));
+        Err(CallError::Rpc(Box::new(error)))
+    }
+
+    /// The files the script wants to be part of its answer.
+    pub(crate) async fn embedded(&self, cwd: &Path) -> Vec<Content> {
+        let text = fs::read_to_string(self.folder.path().join("resources")).unwrap_or_default();
+        let mut all = vec![];
+        for (path, mime, uri) in listed(&text) {
+            let path = cwd.join(path);
+            let inside = path.canonicalize().is_ok_and(|path| {
+                let roots = self.roots.iter().filter_map(|root| root.canonicalize().ok());
+                roots.chain([cwd.to_path_buf()]).any(|root| path.starts_with(root))
+            });
+            let Some(bytes) = fs::read(&path).ok().filter(|_| inside) else {
+                tracing::warn!("{} is not where files may be embedded from", path.display());
+                continue;
+            };
+            let mime = mime.unwrap_or_else(|| content::mime_of(Some(&path), &bytes));
+            let uri = uri.unwrap_or_else(|| content::uri_of(&path));
+            all.push(Content::embed(content::contents(bytes, mime, &uri)));
+        }
+        all
+    }
+}
+
+/// What the client says about its request.
+fn meta(ctx: &Ctx) -> Value {
+    let params: Value =
+        ctx.params().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    params.get("_meta").cloned().unwrap_or_else(|| json!({}))
+}
+
+/// The time a client asks for: no more than `most`.
+pub(crate) fn asked_time(ctx: &Ctx, most: Duration) -> Option<Duration> {
+    let params: Value = serde_json::from_str(ctx.params()?).ok()?;
+    let seconds = params.get("timeoutSecs")?.as_f64()?;
+    Duration::try_from_secs_f64(seconds).ok().map(|time| time.min(most))
+}
+
+/// Variables of the framework's own that the server was given; not the secret among them.
+fn inherited(host: &Host) -> Vec<(OsString, OsString)> {
+    let allowed = host.env("MCPBASH_TOOL_ENV_ALLOWLIST").unwrap_or_default();
+    let allowed: Vec<&str> = allowed.split([' ', ',']).collect();
+    let mode = host.env("MCPBASH_TOOL_ENV_MODE").unwrap_or("minimal");
+    let whole = mode == "inherit" && is_true(host, "MCPBASH_TOOL_ENV_INHERIT_ALLOW");
+    let is_secret = |name: &str| name.starts_with("MCPBASH_REMOTE_TOKEN");
+    let seen = |name: &str| {
+        let own = name.starts_with("MCP_") || name.starts_with("MCPBASH_");
+        !is_secret(name) && (own || whole || (mode != "minimal" && allowed.contains(&name)))
+    };
+    let own = host.whole_env().iter().filter(|(name, _)| seen(name) && *name != "PATH");
+    own.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Where the client works; or where the server, the project, or nobody says it does.
+async fn roots(script: &Script, ctx: &Ctx) -> Result<Vec<Value>> {
+    let named = |path: &Path, name: Option<&str>| {
+        let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.map(str::to_owned).or(last).unwrap_or_default();
+        json!({ "uri": content::uri_of(path), "name": name, "path": path })
+    };
+    let mut all = vec![];
+    if ctx.client().roots() {
+        for root in ctx.roots("roots").await? {
+            let path = url::Url::parse(&root.uri).ok().and_then(|uri| uri.to_file_path().ok());
+            let path = path.and_then(|path| path.canonicalize().ok());
+            all.extend(path.map(|path| named(&path, root.name.as_deref())));
+        }
+        if !all.is_empty() {
+            return Ok(all);
+        }
+    }
+    let root = &script.project.root;
+    let there = |path: &str| root.join(path).canonicalize().ok();
+    if let Some(said) = script.host.env("MCPBASH_ROOTS").filter(|said| !said.is_empty()) {
+        all.extend(said.split(':').filter_map(there).map(|path| named(&path, None)));
+    } else if let Ok(file) = crate::manifest::read_value(&root.join("config/roots.json")) {
+        for one in file["roots"].as_array().into_iter().flatten() {
+            let path = one["path"].as_str().and_then(there);
+            all.extend(path.map(|path| named(&path, one["name"].as_str())));
+        }
+    }
+    if all.is_empty() {
+        all.push(named(root, None));
+    }
+    Ok(all)
+}
+
+/// A list of files: as JSON, or a line each with tabs between path, type and address.
+fn listed(text: &str) -> Vec<(PathBuf, Option<String>, Option<String>)> {
+    let full =
+        |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    if let Ok(value) = serde_json::from_str::<Value>(text.trim()) {
+        let all = match value {
+            Value::Array(all) => all,
+            one => vec![one],
+        };
+        return all
+            .iter()
+            .filter_map(|one| {
+                let path = one.as_str().or_else(|| one["path"].as_str())?;
+                Some((path.into(), full(one["mimeType"].as_str()), full(one["uri"].as_str())))
+            })
+            .collect();
+    }
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| {
+            let mut parts = line.split('\t');
+            let path = parts.next().unwrap_or_default().into();
+            (path, full(parts.next()), full(parts.next()))
+        })
+        .collect()
+}

@@ -1,0 +1,152 @@
+//! A project: where things are in its folder, and what it says of itself.
+
+use crate::{
+    manifest::{Manifest, read_value},
+    mcp_bash, scan,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The folders a project may have.
+const FOLDERS: [&str; 8] =
+    ["tools", "resources", "prompts", "completions", "skills", "ui", "server.d", "providers"];
+
+/// A folder of scripts, and what it says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Project {
+    pub(crate) root: PathBuf,
+    /// Its scripts are written for mcp-bash.
+    pub(crate) is_mcp_bash: bool,
+    /// What its scripts share wants to know where the client works.
+    pub(crate) wants_roots: bool,
+    /// Its tools are the files of the folder itself.
+    is_flat: bool,
+    pub(crate) about: About,
+    pub(crate) defaults: Manifest,
+    pub(crate) tools: BTreeMap<String, Manifest>,
+    /// Folders that are elsewhere.
+    elsewhere: BTreeMap<&'static str, PathBuf>,
+}
+
+/// What a project says of itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct About {
+    pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) description: Option<String>,
+    #[serde(alias = "website", alias = "website_url")]
+    pub(crate) website_url: Option<String>,
+    pub(crate) instructions: Option<String>,
+    #[serde(alias = "icon")]
+    pub(crate) icons: Vec<Value>,
+}
+
+/// `zcp.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    server: About,
+    defaults: Manifest,
+    tools: BTreeMap<String, Manifest>,
+}
+
+impl Project {
+    /// What a folder says of itself now, and what is wrong with that.
+    pub(crate) fn open(root: &Path, env: &BTreeMap<String, String>) -> (Self, Vec<String>) {
+        let mut mistakes = vec![];
+        let mut note = |read: Result<Value, String>| read.map_err(|why| mistakes.push(why)).ok();
+        let mut file = File::default();
+        let path = root.join("zcp.toml");
+        if path.is_file()
+            && let Some(value) = note(read_value(&path))
+        {
+            match serde_json::from_value(value) {
+                Ok(read) => file = read,
+                Err(error) => mistakes.push(format!("{}: {error}", path.display())),
+            }
+        }
+        let server = root.join("server.d");
+        let mut about = file.server;
+        let meta = server.join("server.meta.json");
+        if meta.is_file() {
+            let read = read_value(&meta).and_then(|value| {
+                serde_json::from_value(value)
+                    .map_err(|error| format!("{}: {error}", meta.display()))
+            });
+            match read {
+                Ok(said) => about = about.or(said),
+                Err(why) => mistakes.push(why),
+            }
+        }
+        let text = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let full = |text: Option<String>| text.filter(|text| !text.is_empty());
+        about.instructions = full(about.instructions)
+            .or_else(|| full(text(server.join("server.instructions.md"))))
+            .or_else(|| full(text(root.join("instructions.md"))));
+        about.version = about.version.or_else(|| full(text(root.join("VERSION")))).or_else(|| {
+            Some(read_value(&root.join("package.json")).ok()?["version"].as_str()?.to_owned())
+        });
+        let elsewhere = FOLDERS.iter().filter_map(|&name| {
+            let variable = match name {
+                "server.d" => "MCPBASH_SERVER_DIR".to_owned(),
+                name => format!("MCPBASH_{}_DIR", name.to_uppercase()),
+            };
+            Some((name, PathBuf::from(env.get(&variable).filter(|path| !path.is_empty())?)))
+        });
+        let project = Self {
+            is_mcp_bash: server.is_dir(),
+            wants_roots: shared(root).any(|text| mcp_bash::wants_roots(&text)),
+            is_flat: !FOLDERS.iter().any(|name| root.join(name).is_dir()),
+            root: root.to_path_buf(),
+            about,
+            defaults: file.defaults,
+            tools: file.tools,
+            elsewhere: elsewhere.collect(),
+        };
+        (project, mistakes)
+    }
+
+    /// One of its folders; it need not be there.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        if let Some(path) = self.elsewhere.get(name) {
+            return path.clone();
+        }
+        match name {
+            "tools" if self.is_flat => self.root.clone(),
+            name => self.root.join(name),
+        }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> String {
+        let folder = self.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        self.about.name.clone().or(folder).unwrap_or_else(|| "scripts".to_owned())
+    }
+}
+
+/// What the scripts of a project share, as text.
+fn shared(root: &Path) -> impl Iterator<Item = String> {
+    let files = scan::files(&root.join("lib")).into_iter();
+    files.map(|file| fs::read_to_string(file).unwrap_or_default())
+}
+
+impl About {
+    fn or(self, other: Self) -> Self {
+        Self {
+            name: self.name.or(other.name),
+            title: self.title.or(other.title),
+            version: self.version.or(other.version),
+            description: self.description.or(other.description),
+            website_url: self.website_url.or(other.website_url),
+            instructions: self.instructions.or(other.instructions),
+            icons: if self.icons.is_empty() { other.icons } else { self.icons },
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a project written for mcp-bash registers instead of having it found.
+
+use crate::{host::Host, mcp_bash, project::Project};
+use serde_json::{Map, Value};
+use std::{fs, path::Path, process::Command};
+
+/// The longest list.
+const LONGEST: u64 = 1024 * 1024;
+const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", "prompts", "completions"];
+
+/// What is registered, by kind; what is not there is found.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Registered(Map<String, Value>);
+
+impl Registered {
+    /// The entries of a kind, if that kind is registered at all.
+    pub(crate) fn kind(&self, kind: &str) -> Option<&Vec<Value>> {
+        self.0.get(kind).and_then(Value::as_array)
+    }
+}
+
+/// What a project registers. A list that is wrong registers nothing of any kind, and nothing is
+/// found instead: what it would have hidden must not appear.
+pub(crate) fn registered(project: &Project, host: &Host) -> Result<Registered, String> {
+    let folder = project.folder("server.d");
+    let list = folder.join("register.json");
+    if list.is_file() || list.is_symlink() {
+        is_safe(&list, &project.root)?;
+        return read(&list).map(Registered);
+    }
+    let hook = folder.join("register.sh");
+    if hook.is_file() && mcp_bash::is_true(host, "MCPBASH_ALLOW_PROJECT_HOOKS") {
+        is_safe(&hook, &project.root)?;
+        return run(&hook, project, host).map(Registered);
+    }
+    Ok(Registered::default())
+}
+
+fn read(path: &Path) -> Result<Map<String, Value>, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(wrong(format!("it has {} bytes, and may have {LONGEST}", bytes.len())));
+    }
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(wrong("it begins with a byte order mark: save it without".into()));
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let Value::Object(mut all) = value else { return Err(wrong("it is no object".into())) };
+    if all.get("version").and_then(Value::as_f64) != Some(1.0) {
+        return Err(wrong("its `version` must be 1".into()));
+    }
+    all.remove("version");
+    all.remove("_meta");
+    for (kind, entries) in &all {
+        if !KINDS.contains(&kind.as_str()) {
+            return Err(wrong(format!("it knows no `{kind}`, only {}", KINDS.join(", "))));
+        }
+        if !entries.is_array() && !entries.is_null() {
+            return Err(wrong(format!("`{kind}` must be a list or null")));
+        }
+    }
+    all.retain(|_, entries| entries.is_array());
+    Ok(all)
+}
+
+/// Runs the hook in a shell that knows the functions it calls.
+fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>, String> {
+    let wrong = |why: String| format!("{}: {why}", hook.display());
+    let mut command = Command::new("bash");
+    command.arg(host.sdk().join("hooks.sh")).arg("register").arg(hook);
+    let own = host.whole_env().iter().filter(|(name, _)| !name.starts_with("MCPBASH_REMOTE_TOKEN"));
+    command.current_dir(&project.root).env_clear().envs(own).env("PATH", host.path());
+    command.env("MCPBASH_PROJECT_ROOT", &project.root).env("MCP_SDK", host.sdk());
+    command.env("MCPBASH_JSON_TOOL", "jq").env("MCPBASH_JSON_TOOL_BIN", &host.jq);
+    let done = command.output().map_err(|error| wrong(error.to_string()))?;
+    if !done.status.success() {
+        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&done.stderr).trim())));
+    }
+    if done.stdout.len() as u64 > LONGEST {
+        return Err(wrong("it registers too much".into()));
+    }
+    let all = serde_json::from_slice::<Map<String, Value>>(&done.stdout)
+        .map_err(|error| wrong(format!("it printed no list: {error}")))?;
+    Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
+}
+
+/// Others must not be able to say what this server does: the file, its folder and the project
+/// belong to whoever runs it, and nobody else may write them.
+#[cfg(unix)]
+pub(crate) fn is_safe(file: &Path, root: &Path) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::geteuid().as_raw();
+    let folder = file.parent().unwrap_or(root);
+    for path in [file, folder, root] {
+        let wrong = |why: &str| Err(format!("{} is not used: {why}", path.display()));
+        let Ok(about) = fs::symlink_metadata(path) else { return wrong("it cannot be looked at") };
+        if about.is_symlink() && path == file {
+            return wrong("it is a link");
+        }
+        let about = fs::metadata(path).unwrap_or(about);
+        if about.uid() != own {
+            return wrong("it belongs to somebody else");
+        }
+        if about.mode() & 0o022 != 0 {
+            return wrong("others may write it: chmod go-w");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_safe(_: &Path, _: &Path) -> Result<(), String> {
+    Ok(())
+}

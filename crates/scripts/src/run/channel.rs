@@ -1,0 +1,107 @@
+//! The way between a script and the server that is not its output: two pipes, a line a message.
+
+use rustix::{
+    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    pipe::{PipeFlags, pipe_with},
+};
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::unix::pipe::{Receiver, Sender},
+};
+use zcp::wire::line::{Line, Lines};
+
+/// Numbers below are the script's own: shells use them freely.
+const FIRST: i32 = 200;
+/// The longest line.
+const LONGEST: usize = 1024 * 1024;
+
+/// The server's ends.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    from: Receiver,
+    to: Sender,
+    lines: Lines,
+}
+
+/// The script's ends, on their way to it.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    out: OwnedFd,
+    answers: OwnedFd,
+}
+
+impl Channel {
+    pub(crate) fn new() -> io::Result<(Self, Ends)> {
+        let (from, out) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (answers, to) = pipe_with(PipeFlags::CLOEXEC)?;
+        let ends = Ends {
+            out: fcntl_dupfd_cloexec(&out, FIRST)?,
+            answers: fcntl_dupfd_cloexec(&answers, FIRST)?,
+        };
+        let (from, to) = (Receiver::from_owned_fd(from)?, Sender::from_owned_fd(to)?);
+        Ok((Self { from, to, lines: Lines::new(LONGEST) }, ends))
+    }
+
+    /// What shows when something was last written.
+    pub(crate) fn touched(&self) -> Option<OwnedFd> {
+        fcntl_dupfd_cloexec(&self.from, 0).ok()
+    }
+
+    /// The next line; none when nobody can write any more. Whatever is read, an empty line too, is
+    /// noticed as a sign of life.
+    pub(crate) async fn next(&mut self, notice: impl Fn()) -> Option<Line> {
+        loop {
+            if let Some(line) = self.lines.next_line() {
+                return Some(line);
+            }
+            match self.from.read_buf(self.lines.buffer()).await {
+                Ok(0) | Err(_) => return self.lines.finish(),
+                Ok(_) => notice(),
+            }
+        }
+    }
+
+    /// What was written and not read yet, when the script has ended.
+    pub(crate) fn rest(&mut self) -> Vec<Line> {
+        let mut rest = vec![];
+        loop {
+            while let Some(line) = self.lines.next_line() {
+                rest.push(line);
+            }
+            match self.from.try_read_buf(self.lines.buffer()) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => (),
+            }
+        }
+        rest.extend(self.lines.finish());
+        rest
+    }
+
+    /// An answer. A script that does not listen any more is not told.
+    pub(crate) async fn answer(&mut self, answer: &serde_json::Value) {
+        let mut line = answer.to_string();
+        line.push('\n');
+        let _ = self.to.write_all(line.as_bytes()).await;
+    }
+}
+
+impl Ends {
+    /// Lets the next process that is started have them.
+    pub(crate) fn open(&self) -> io::Result<()> {
+        fcntl_setfd(&self.out, FdFlags::empty())?;
+        fcntl_setfd(&self.answers, FdFlags::empty())?;
+        Ok(())
+    }
+
+    pub(crate) fn out_path(&self) -> String {
+        format!("/dev/fd/{}", self.out.as_raw_fd())
+    }
+
+    pub(crate) fn in_path(&self) -> String {
+        format!("/dev/fd/{}", self.answers.as_raw_fd())
+    }
+}

@@ -1,0 +1,287 @@
+//! What a script says beside its output, line by line: progress, logs, questions, more content.
+
+use super::{channel::Channel, patience::Patience};
+use crate::content;
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use zcp::wire::{line::Line, mcp::resources::Resource};
+use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
+
+/// Content a script may add, in blocks.
+const MOST: usize = 100;
+/// How often it is looked for questions in files.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an answer of the client's model may be unless the script says.
+const TOKENS: u32 = 1024;
+
+/// What a script said that is part of its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) content: Vec<Content>,
+    /// Why it failed, in its own words.
+    pub(crate) error: Option<String>,
+}
+
+/// Whom a script talks to, and from where.
+pub(crate) struct Listener<'a> {
+    pub(crate) ctx: &'a Ctx,
+    pub(crate) patience: &'a Patience,
+    /// Files a script names are looked for here.
+    pub(crate) folder: &'a Path,
+    pub(crate) said: Said,
+}
+
+impl Listener<'_> {
+    /// Does what lines say until there are no more. Ends with an error if the run must.
+    pub(crate) async fn listen(&mut self, channel: &mut Channel) -> Result<()> {
+        while let Some(line) = channel.next(|| self.patience.progressed()).await {
+            if let Some(answer) = self.hear(line).await? {
+                channel.answer(&answer).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was said before the end, and needs no answer.
+    pub(crate) async fn hear_rest(&mut self, lines: Vec<Line>) {
+        for line in lines {
+            // A question nobody waits for is not asked.
+            if !is_question(&line) {
+                let _ = self.hear(line).await;
+            }
+        }
+    }
+
+    async fn hear(&mut self, line: Line) -> Result<Option<Value>> {
+        let Line::Text(line) = line else {
+            tracing::warn!("a script said too long a line, which is passed over");
+            return Ok(None);
+        };
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        if line.starts_with('{') {
+            self.notified(line);
+            return Ok(None);
+        }
+        let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match verb {
+            "progress" => self.progress(rest),
+            "log" => self.log(rest),
+            "ask" | "visit" | "sample" | "roots" | "once" => {
+                return self.question(verb, rest).await;
+            }
+            "keep" => {
+                let (key, value) = split(rest);
+                let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+                self.ctx.keep(key, value).await;
+            }
+            "detach" => self.ctx.detach(),
+            "updated" => self.ctx.updated(rest).await?,
+            "text" => self.add(Content::text(words(rest))),
+            "link" => self.link(rest),
+            "file" => self.file(rest).await,
+            "error" => self.said.error = Some(words(rest)),
+            _ => tracing::warn!("a script said `{verb}`, which means nothing"),
+        }
+        Ok(None)
+    }
+
+    /// A notification of the protocol, as projects written for mcp-bash write them.
+    fn notified(&self, line: &str) {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+        let params = &message["params"];
+        match message["method"].as_str() {
+            Some("notifications/progress") => {
+                let (done, total) = (params["progress"].as_f64(), params["total"].as_f64());
+                let words = params["message"].as_str().unwrap_or_default();
+                self.ctx.progress_with(done.unwrap_or_default(), total, words);
+            }
+            Some("notifications/message") => {
+                let level = level(params["level"].as_str().unwrap_or_default());
+                self.ctx.log_as(level, params["logger"].as_str(), &params["data"]);
+            }
+            _ => (),
+        }
+    }
+
+    /// `3/10 words`, `45% words` or `3 words`.
+    fn progress(&self, rest: &str) {
+        let (number, message) = split(rest);
+        let (done, total) = match number.split_once('/') {
+            Some((done, total)) => (done, total.parse().ok()),
+            None => match number.strip_suffix('%') {
+                Some(done) => (done, Some(100.0)),
+                None => (number, None),
+            },
+        };
+        let Ok(done) = done.parse::<f64>() else { return };
+        match words(message) {
+            message if message.is_empty() => self.ctx.progress(done, total),
+            message => self.ctx.progress_with(done, total, &message),
+        }
+    }
+
+    fn log(&self, rest: &str) {
+        let (name, data) = split(rest);
+        let data = serde_json::from_str(data).unwrap_or_else(|_| json!(data));
+        self.ctx.log(level(name), data);
+    }
+
+    async fn question(&self, verb: &str, rest: &str) -> Result<Option<Value>> {
+        let (key, said) = split(rest);
+        let said: Value = match said {
+            "" => json!({}),
+            said => serde_json::from_str(said)
+                .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
+        };
+        self.patience.asked();
+        let answer = self.ask(verb, key, &said).await;
+        self.patience.answered();
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            // The run ends here, and begins again with the answer.
+            Err(CallError::Paused) => Err(CallError::Paused),
+            Err(error) => Ok(Some(json!({ "error": error.to_string() }))),
+        }
+    }
+
+    async fn ask(&self, verb: &str, key: &str, said: &Value) -> Result<Value> {
+        let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+        Ok(match verb {
+            "ask" => {
+                let schema = match &said["schema"] {
+                    Value::Null => json!({ "type": "object", "properties": {} }),
+                    schema => schema.clone(),
+                };
+                answered(self.ctx.ask_with(key, &text("message"), schema).await?)
+            }
+            "visit" => {
+                answered(self.ctx.visit(key, &Visit::new(text("message"), text("url"))).await?)
+            }
+            "roots" => json!({ "roots": self.ctx.roots(key).await? }),
+            "once" => {
+                self.ctx.kept(key).map_or_else(|| json!({}), |value| json!({ "value": value }))
+            }
+            _ => {
+                let question = match said.get("messages") {
+                    Some(_) => serde_json::from_value(said.clone())?,
+                    None => {
+                        let tokens =
+                            said["maxTokens"].as_u64().and_then(|most| most.try_into().ok());
+                        let mut question =
+                            CreateMessage::new(text("prompt"), tokens.unwrap_or(TOKENS));
+                        question.system_prompt = said["system"].as_str().map(str::to_owned);
+                        question
+                    }
+                };
+                serde_json::to_value(self.ctx.sample(key, question).await?)?
+            }
+        })
+    }
+
+    fn add(&mut self, content: Content) {
+        if self.said.content.len() < MOST {
+            self.said.content.push(content);
+        }
+    }
+
+    fn link(&mut self, rest: &str) {
+        let (uri, name) = split(rest);
+        let name = match words(name) {
+            name if name.is_empty() => {
+                uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or(uri).to_owned()
+            }
+            name => name,
+        };
+        self.add(Content::link(Resource { uri: uri.to_owned(), name, ..Resource::default() }));
+    }
+
+    async fn file(&mut self, rest: &str) {
+        let rest = words(rest);
+        let (path, mime) = match rest.rsplit_once(' ') {
+            Some((path, mime)) if mime.contains('/') && !self.folder.join(&rest).exists() => {
+                (path, Some(mime))
+            }
+            _ => (rest.as_str(), None),
+        };
+        let path: PathBuf = self.folder.join(path);
+        match content::of_file(&path, mime).await {
+            Ok(content) => self.add(content),
+            Err(why) => self.add(Content::text(why)),
+        }
+    }
+}
+
+/// Answers questions that are put into a file, until the run must end.
+pub(super) async fn answer_files(
+    ctx: Option<&Ctx>,
+    patience: &Patience,
+    files: Option<&super::Questions>,
+) -> CallError {
+    let (Some(files), Some(ctx)) = (files, ctx) else { return std::future::pending().await };
+    let mut number = 0;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Ok(text) = std::fs::read_to_string(&files.asked) else { continue };
+        let Ok(asked) = serde_json::from_str::<Value>(&text) else { continue };
+        let _ = std::fs::remove_file(&files.asked);
+        number += 1;
+        let listener = Listener { ctx, patience, folder: Path::new("."), said: Said::default() };
+        let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
+        let answer = match listener.question(verb, &format!("elicit-{number} {asked}")).await {
+            Ok(answer) => answer.unwrap_or_default(),
+            Err(error) => return error,
+        };
+        let answer = match answer.get("error") {
+            Some(_) => json!({ "action": "error", "content": null }),
+            None => answer,
+        };
+        // Whole at once: the script looks whether it is there.
+        let half = files.answered.with_extension("half");
+        if std::fs::write(&half, answer.to_string()).is_ok() {
+            let _ = std::fs::rename(&half, &files.answered);
+        }
+    }
+}
+
+fn is_question(line: &Line) -> bool {
+    let Line::Text(line) = line else { return false };
+    ["ask ", "visit ", "sample ", "roots", "once "]
+        .iter()
+        .any(|verb| line.starts_with(verb.as_bytes()))
+}
+
+fn answered(answer: Answer<Value>) -> Value {
+    match answer {
+        Answer::Accept(content) => json!({ "action": "accept", "content": content }),
+        Answer::Decline => json!({ "action": "decline" }),
+        Answer::Cancel => json!({ "action": "cancel" }),
+    }
+}
+
+fn split(rest: &str) -> (&str, &str) {
+    let (first, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    (first, rest.trim_start())
+}
+
+/// Words as they are, or as a JSON string, which may have line breaks.
+fn words(text: &str) -> String {
+    match text.starts_with('"') {
+        true => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
+        false => text.to_owned(),
+    }
+}
+
+fn level(name: &str) -> Level {
+    let name = match name.to_lowercase().as_str() {
+        "warn" => "warning".to_owned(),
+        "err" | "fatal" => "error".to_owned(),
+        "trace" => "debug".to_owned(),
+        name => name.to_owned(),
+    };
+    serde_json::from_value(json!(name)).unwrap_or(Level::Info)
+}

@@ -1,0 +1,164 @@
+//! One run of a script: started, fed, listened to, and ended with all that came of it.
+
+mod capture;
+mod channel;
+mod listen;
+mod patience;
+mod process;
+
+pub(crate) use capture::{Complaints, Output};
+pub(crate) use listen::Said;
+pub(crate) use patience::{Allowed, Late};
+pub(crate) use process::{Ceilings, Nursery, Recipe};
+
+use channel::Channel;
+use listen::Listener;
+use patience::Patience;
+use process::Process;
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    process::ExitStatus,
+    time::Duration,
+};
+use tokio::{io::AsyncWriteExt, time::timeout};
+use zcp::{CallError, Ctx, Result};
+
+/// How long what a script wrote is read after it ended: others may hold its output open.
+const REST: Duration = Duration::from_millis(200);
+
+/// What to run, and how much of it is borne.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) recipe: Recipe,
+    pub(crate) allowed: Allowed,
+    /// How much of the output is held, and how much there may be.
+    pub(crate) shown: usize,
+    pub(crate) most: u64,
+    /// Where the output goes when it is more than is held.
+    pub(crate) spill: PathBuf,
+    /// Where it may put questions.
+    pub(crate) questions: Option<Questions>,
+}
+
+/// Files through which a script asks and is answered.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    pub(crate) asked: PathBuf,
+    pub(crate) answered: PathBuf,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) end: End,
+    pub(crate) output: Output,
+    pub(crate) complaints: Complaints,
+    pub(crate) said: Said,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// By itself.
+    Exited(ExitStatus),
+    /// It took too long.
+    Late(Late),
+    /// It wrote too much.
+    TooMuch,
+}
+
+/// Runs a script to its end. Dropping this ends the script.
+pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Result<Ran> {
+    let program = &job.recipe.program;
+    let process = nursery
+        .start(&job.recipe)
+        .map_err(|error| CallError::new(format!("{} cannot be started: {error}", name(program))))?;
+    let Process { stdin, stdout, stderr, channel, mut running } = process;
+    let (Some(stdout), Some(stderr), Some(mut channel)) = (stdout, stderr, channel) else {
+        return Err(CallError::new("the script has no output"));
+    };
+    let patience = Patience::new(job.allowed, channel.touched());
+    let mut output = Output::new(job.shown, job.most, job.spill.clone());
+    let mut complaints = Complaints::default();
+    let folder = &job.recipe.cwd;
+    let mut listener =
+        ctx.map(|ctx| Listener { ctx, patience: &patience, folder, said: Said::default() });
+    let end = {
+        let feeding = async {
+            if let (Some(mut stdin), Some(text)) = (stdin, &job.recipe.stdin) {
+                // One that does not read what it is given may do so.
+                let _ = stdin.write_all(text).await;
+            }
+        };
+        let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);
+        let mut beside = pin!(async { tokio::join!(feeding, complaints.read(stderr)) });
+        let mut is_beside_done = false;
+        let (mut listening, mut is_heard) = (pin!(hear(&mut listener, &mut channel)), false);
+        let mut over = pin!(patience.over());
+        let mut asking = pin!(listen::answer_files(ctx, &patience, job.questions.as_ref()));
+        let end = loop {
+            tokio::select! {
+                status = running.wait() => break End::Exited(status?),
+                heard = &mut listening, if !is_heard => {
+                    heard?;
+                    is_heard = true;
+                }
+                whole = &mut reading, if !is_read => {
+                    is_read = true;
+                    if !whole? {
+                        running.end().await?;
+                        break End::TooMuch;
+                    }
+                }
+                asked = &mut asking => return Err(asked),
+                _ = &mut beside, if !is_beside_done => is_beside_done = true,
+                late = &mut over => {
+                    running.end().await?;
+                    break End::Late(late);
+                }
+            }
+        };
+        // What it said last may still be on its way.
+        let rest = async {
+            let heard = async {
+                if !is_heard {
+                    let _ = listening.await;
+                }
+            };
+            let read = async {
+                if !is_read {
+                    let _ = reading.await;
+                }
+            };
+            let beside = async {
+                if !is_beside_done {
+                    let _ = beside.await;
+                }
+            };
+            tokio::join!(heard, read, beside)
+        };
+        let _ = timeout(REST, rest).await;
+        end
+    };
+    let said = match listener {
+        Some(mut listener) => {
+            listener.hear_rest(channel.rest()).await;
+            listener.said
+        }
+        None => Said::default(),
+    };
+    Ok(Ran { end, output, complaints, said })
+}
+
+/// Listens to a script that has somebody to talk to.
+async fn hear(listener: &mut Option<Listener<'_>>, channel: &mut Channel) -> Result<()> {
+    match listener {
+        Some(listener) => listener.listen(channel).await,
+        None => Ok(()),
+    }
+}
+
+fn name(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}

@@ -1,0 +1,142 @@
+//! Which files of a folder are programs, and what they are called.
+
+use crate::interpreter::{Known, Start, System};
+use crate::manifest::is_sidecar;
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Files that are looked at in one folder, at most.
+const MOST: usize = 10_000;
+/// Folders in folders that are looked into.
+const DEEPEST: usize = 8;
+/// How much of a file is read to know it.
+const HEAD: u64 = 8 * 1024;
+/// Folders that hold no scripts of their own.
+const PASSED_OVER: [&str; 6] = ["node_modules", "__pycache__", "target", "venv", "ui", "test"];
+
+/// A file that can be started.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) start: Start,
+    /// How it begins, if it is text.
+    pub(crate) head: String,
+    /// What it is called unless it says otherwise.
+    pub(crate) name: String,
+}
+
+/// All files below a folder, in an order that is always the same.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![];
+    walk(folder, 0, &mut all);
+    if all.len() >= MOST {
+        tracing::warn!("{}: only the first {MOST} files are looked at", folder.display());
+    }
+    all
+}
+
+fn walk(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // Hidden ones, and names that are no text, are nobody's business.
+        if name.is_empty() || name.starts_with('.') || name.contains(['\n', '\r']) {
+            continue;
+        }
+        if path.is_dir() {
+            if depth < DEEPEST && !PASSED_OVER.contains(&name) {
+                walk(&path, depth + 1, all);
+            }
+        } else if all.len() < MOST {
+            all.push(path);
+        }
+    }
+}
+
+/// How a file begins.
+pub(crate) fn head(path: &Path) -> Vec<u8> {
+    let mut head = vec![];
+    let read = fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.map_or(vec![], |_| head)
+}
+
+/// A file that can be started, if it is one.
+pub(crate) fn program(path: &Path) -> Option<Found> {
+    let head = head(path);
+    let known = Known { path, executable: is_executable(path), head: &head };
+    let start = known.start(System::HERE)?;
+    let head = match head.contains(&0) {
+        true => String::new(),
+        false => String::from_utf8_lossy(&head).into_owned(),
+    };
+    Some(Found { name: name(path), path: path.to_path_buf(), start, head })
+}
+
+/// The programs of a folder of tools. Beside a `tool.sh` the other files of its folder help it,
+/// unless something is said of them.
+pub(crate) fn tools(folder: &Path) -> Vec<Found> {
+    let files = files(folder);
+    let is_main = |path: &Path| path.file_stem().is_some_and(|stem| stem == "tool");
+    let mains: Vec<PathBuf> = files
+        .iter()
+        .filter(|path| is_main(path) && !is_sidecar(&path.to_string_lossy()))
+        .filter_map(|path| path.parent().map(Path::to_path_buf))
+        .collect();
+    files
+        .iter()
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            !is_sidecar(name) && !name.starts_with('_') && name != "smoke.sh"
+        })
+        .filter(|path| {
+            let helps = !is_main(path) && mains.iter().any(|main| path.starts_with(main));
+            !helps || is_spoken_of(path)
+        })
+        .filter_map(|path| program(path))
+        .collect()
+}
+
+fn is_spoken_of(path: &Path) -> bool {
+    crate::manifest::beside(path).is_ok_and(|beside| beside.is_some())
+        || String::from_utf8_lossy(&head(path)).lines().take(10).any(|line| line.contains("mcp:"))
+}
+
+/// A file's name without its ending.
+pub(crate) fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What a tool is called: its file's name without its ending, or its folder's if it is just `tool`.
+pub(crate) fn name(path: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let own = stem(path).unwrap_or_default();
+    let name = match own.as_str() {
+        "tool" => {
+            path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned())
+        }
+        _ => None,
+    };
+    tidy(&name.unwrap_or(own))
+}
+
+/// Other characters than a tool's name may have become `_`.
+pub(crate) fn tidy(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    name.chars().take(128).map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
+#[cfg(unix)]
+pub(crate) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}

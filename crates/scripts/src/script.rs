@@ -1,0 +1,283 @@
+//! A script as a tool.
+
+use crate::{
+    answer::About,
+    arguments,
+    host::Host,
+    icons::icons,
+    interpreter,
+    manifest::{AsTask, Form, Manifest},
+    mcp_bash,
+    project::Project,
+    run::{self, Allowed, Ceilings, Job, Recipe},
+    scan::Found,
+};
+use serde_json::{Map, Value};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::sync::Semaphore;
+use zcp::{CallError, Ctx, Input, Output, Result, Signature, Tool};
+
+/// How long a script may take unless it says otherwise.
+const TIME: Duration = Duration::from_secs(5 * 60);
+/// The same, however much progress it makes.
+const MOST_TIME: Duration = Duration::from_secs(60 * 60);
+/// How much of its output is shown.
+const SHOWN: u64 = 256 * 1024;
+/// How much it may write.
+const MOST: u64 = 100 * 1024 * 1024;
+
+/// A script, and all that is known of it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) manifest: Manifest,
+    pub(crate) form: Form,
+    /// What its text mentions decides what it is given.
+    pub(crate) text: String,
+    schema: Value,
+    launch: Result<(PathBuf, Vec<String>), String>,
+    turns: Semaphore,
+    rate: Option<Rate>,
+    pub(crate) project: Arc<Project>,
+    pub(crate) host: Arc<Host>,
+}
+
+impl Script {
+    /// What a file is as a tool, and what is wrong with it.
+    pub(crate) fn new(
+        found: Found,
+        said: Manifest,
+        project: &Arc<Project>,
+        host: &Arc<Host>,
+    ) -> Result<Self, String> {
+        let name = said.name.clone().filter(|name| !name.is_empty()).unwrap_or(found.name);
+        let schema = said.schema()?;
+        let launch = match &said.command {
+            Some(words) => command(words, &found.path, host),
+            None => interpreter::resolve(&found.start, &found.path, host.path()),
+        };
+        let form = said.args.clone().unwrap_or_else(|| {
+            match project.is_mcp_bash || mcp_bash::is_meant(&found.head) {
+                true => Form::McpBash,
+                false => Form::Both,
+            }
+        });
+        Ok(Self {
+            name,
+            schema,
+            launch,
+            form,
+            turns: Semaphore::new(said.limits.concurrency.unwrap_or(Semaphore::MAX_PERMITS)),
+            rate: said.limits.rate.map(Rate::new),
+            path: found.path,
+            text: found.head,
+            manifest: said,
+            project: project.clone(),
+            host: host.clone(),
+        })
+    }
+
+    /// The tool it is.
+    pub(crate) fn tool(self: Arc<Self>) -> Tool {
+        let said = &self.manifest;
+        let script = self.clone();
+        let mut tool = Tool::from_parts(&self.name, Signature::default(), move |input| {
+            let script = script.clone();
+            Box::pin(async move { script.call(input).await })
+        })
+        .input_schema(self.schema.clone());
+        tool = said.description.iter().fold(tool, |tool, text| tool.description(text));
+        tool = said.title.iter().fold(tool, |tool, text| tool.title(text));
+        tool =
+            said.output_schema.iter().fold(tool, |tool, schema| tool.output_schema(schema.clone()));
+        tool = said.annotations.iter().fold(tool, |tool, hints| tool.annotations(hints.clone()));
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        tool = icons(&said.icons, folder).into_iter().fold(tool, Tool::icon);
+        tool = said
+            .meta
+            .iter()
+            .flatten()
+            .fold(tool, |tool, (key, value)| tool.meta(key, value.clone()));
+        // What such a schema says was never held against anybody.
+        if self.form == Form::McpBash {
+            tool = tool.unchecked_input();
+        }
+        match said.task {
+            Some(AsTask::Allowed) => tool.long_running(),
+            Some(AsTask::Only) => tool.only_as_task(),
+            None => tool,
+        }
+    }
+
+    async fn call(&self, input: Input) -> Result<Output> {
+        if let Some(wait) = self.rate.as_ref().and_then(Rate::wait) {
+            let why = format!(
+                "`{}` is called too often: try again in {} s",
+                self.name,
+                wait.as_secs() + 1
+            );
+            return Err(CallError::new(why));
+        }
+        let (program, words) = self
+            .launch
+            .as_ref()
+            .map_err(|why| CallError::new(format!("`{}` cannot be run: {why}", self.name)))?;
+        let args: Map<String, Value> = input.args()?;
+        let args = arguments::with_defaults(args, &self.schema);
+        let ctx = &input.ctx;
+        let gone = |_| CallError::new("the server is stopping");
+        let _turn = self.turns.acquire().await.map_err(gone)?;
+        let _place = self.host.places.acquire().await.map_err(gone)?;
+        let given = arguments::give(&self.form, &args).map_err(CallError::Invalid)?;
+        let mut env = self.env(ctx);
+        env.extend(given.env);
+        let mut argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+        argv.extend(given.argv);
+        let mut job = Job {
+            recipe: Recipe {
+                program: program.clone(),
+                args: argv,
+                cwd: self.cwd(),
+                env,
+                out_names: vec!["ZCP_OUT"],
+                stdin: given.stdin,
+                ceilings: self.ceilings(),
+            },
+            allowed: self.allowed(ctx),
+            shown: self.shown(),
+            most: MOST,
+            spill: self.host.spill(),
+            questions: None,
+        };
+        let contract = match self.form {
+            Form::McpBash => {
+                let contract = mcp_bash::Call::new(self, &args, ctx).await?;
+                contract.prepare(&mut job);
+                Some(contract)
+            }
+            _ => None,
+        };
+        let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
+        if let Some(contract) = &contract {
+            contract.error()?;
+        }
+        let about = About {
+            name: &self.name,
+            returns: self.manifest.returns.as_deref(),
+            structures_anything: self.structures_anything(),
+            hint: self.manifest.timeout_hint.as_deref(),
+            folder: &job.recipe.cwd,
+            verbatim: contract.is_some(),
+            says_how: contract.is_some(),
+        };
+        let keep = |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal());
+        let mut output = about.answer(ran, keep).await;
+        if let Some(contract) = &contract {
+            output.content.extend(contract.embedded(&job.recipe.cwd).await);
+        }
+        Ok(output)
+    }
+
+    fn structures_anything(&self) -> bool {
+        let kind = self.manifest.output_schema.as_ref().map(|schema| &schema["type"]);
+        kind.is_some_and(|kind| kind != "object")
+    }
+
+    /// Where it runs.
+    fn cwd(&self) -> PathBuf {
+        let said = self.manifest.cwd.as_deref().unwrap_or(Path::new("."));
+        self.project.root.join(said)
+    }
+
+    fn env(&self, ctx: &Ctx) -> Vec<(OsString, OsString)> {
+        let said = &self.manifest;
+        let mut env = self.host.base_env(&said.env_allow);
+        env.push(("ZCP_TOOL".into(), self.name.clone().into()));
+        env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
+        if let Some(trace) = ctx.trace() {
+            env.push(("TRACEPARENT".into(), trace.parent.clone().into()));
+            env.extend(trace.state.iter().map(|state| ("TRACESTATE".into(), state.into())));
+        }
+        env.extend(said.env.iter().map(|(name, value)| (name.into(), value.into())));
+        env
+    }
+
+    fn ceilings(&self) -> Ceilings {
+        let limits = &self.manifest.limits;
+        Ceilings { memory: limits.memory, cpu: limits.cpu, open_files: limits.open_files }
+    }
+
+    fn allowed(&self, ctx: &Ctx) -> Allowed {
+        let said = &self.manifest;
+        let is_mcp_bash = self.form == Form::McpBash;
+        let asked = mcp_bash::asked_time(ctx, MOST_TIME).filter(|_| is_mcp_bash);
+        let time = asked.or(said.timeout).unwrap_or(match is_mcp_bash {
+            true => mcp_bash::seconds(&self.host, "MCPBASH_DEFAULT_TOOL_TIMEOUT").unwrap_or(TIME),
+            false => TIME,
+        });
+        let extends = said.progress_extends_timeout.unwrap_or_else(|| {
+            !is_mcp_bash || mcp_bash::is_true(&self.host, "MCPBASH_PROGRESS_EXTENDS_TIMEOUT")
+        });
+        let most = said.max_timeout.or_else(|| match is_mcp_bash {
+            true => mcp_bash::seconds(&self.host, "MCPBASH_MAX_TIMEOUT_SECS")
+                .or(Some(Duration::from_secs(600))),
+            false => None,
+        });
+        Allowed { time, with_progress: extends.then(|| most.unwrap_or(MOST_TIME.max(time))) }
+    }
+
+    fn shown(&self) -> usize {
+        let shown = self.manifest.limits.output.or_else(|| match self.form {
+            Form::McpBash => mcp_bash::number(&self.host, "MCPBASH_MAX_TOOL_OUTPUT_SIZE"),
+            _ => None,
+        });
+        usize::try_from(shown.unwrap_or(SHOWN).min(MOST)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A command that was said: `{file}` is the script, which comes last otherwise.
+fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<String>), String> {
+    let (program, rest) = words.split_first().ok_or("its `command` is empty")?;
+    let path = file.to_string_lossy();
+    let mut args: Vec<String> = rest.iter().map(|word| word.replace("{file}", &path)).collect();
+    if !words.iter().any(|word| word.contains("{file}")) {
+        args.push(path.clone().into_owned());
+    }
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let program = program.replace("{file}", &path);
+    which::which_in(&program, Some(host.path()), folder)
+        .map(|found| (found, args))
+        .map_err(|_| format!("its command `{program}` is not in PATH"))
+}
+
+/// So many calls a minute.
+#[derive(Debug)]
+struct Rate {
+    a_minute: f64,
+    left: Mutex<(f64, Instant)>,
+}
+
+impl Rate {
+    fn new(a_minute: u32) -> Self {
+        let a_minute = f64::from(a_minute.max(1));
+        Self { a_minute, left: Mutex::new((a_minute, Instant::now())) }
+    }
+
+    /// How long to wait for the next, if it is not now.
+    fn wait(&self) -> Option<Duration> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let grown = left.1.elapsed().as_secs_f64() * self.a_minute / 60.0;
+        *left = ((left.0 + grown).min(self.a_minute), Instant::now());
+        if left.0 >= 1.0 {
+            left.0 -= 1.0;
+            return None;
+        }
+        Some(Duration::from_secs_f64((1.0 - left.0) * 60.0 / self.a_minute))
+    }
+}

@@ -1,0 +1,551 @@
+//! Folders of scripts: what is found in them, how arguments reach scripts, and what comes back.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::{Duration, Instant},
+};
+use zcp_scripts::Scripts;
+use zcp_tests::{
+    all_capabilities, call, folder::Folder, modern_as, notification, pipe::PipeClient, request,
+    text,
+};
+
+const LAST: &str = "2025-11-25";
+
+/// Writes a file of a project; scripts with a first line of their own are executable.
+fn write(folder: &Folder, name: &str, content: &str) {
+    let path = folder.0.join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(&path, content).expect("it can be written");
+    let mode = if content.starts_with("#!") { 0o755 } else { 0o644 };
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+fn open(folder: &Folder) -> Scripts {
+    let scripts = Scripts::folder(&folder.0).jq(zcp_tests::examples::zcp());
+    scripts.open().expect("the folder opens")
+}
+
+/// A client of the last handshake revision on a folder with these files.
+async fn serve(folder: &Folder, files: &[(&str, &str)]) -> PipeClient {
+    files.iter().for_each(|(name, content)| write(folder, name, content));
+    let scripts = open(folder);
+    assert_eq!(*scripts.mistakes().borrow(), Vec::<String>::new());
+    PipeClient::open(scripts.server(), LAST).await
+}
+
+async fn result(client: &mut PipeClient, tool: &str, args: Value) -> Value {
+    let answer = client.ask(request(7, "tools/call", call(tool, args))).await;
+    assert!(answer.get("result").is_some(), "{answer}");
+    answer["result"].clone()
+}
+
+/// The processes that were started with a word in their command line.
+fn running(word: &str) -> usize {
+    let all = fs::read_dir("/proc").expect("processes").flatten();
+    all.filter(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+            && !entry.path().ends_with(std::process::id().to_string())
+    })
+    .count()
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+const ECHO: &str = "#!/usr/bin/env bash\n# Says what it is given.\n# @param word string\ncat; echo; echo \"[$ARG_WORD]\"\n";
+
+#[tokio::test]
+async fn nothing_need_be_declared() {
+    let folder = Folder::new("nothing-declared");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/shell.sh", "echo from a shell"),
+            ("tools/snake.py", "\"\"\"Says hello.\"\"\"\nprint('from python')"),
+            ("tools/script.js", "console.log('from node')"),
+            ("tools/gem.pl", "print \"from perl\\n\";"),
+            ("tools/plain", "#!/bin/sh\necho from a program"),
+            ("tools/deep/er/inside.sh", "echo from inside"),
+            ("tools/boxed/tool.sh", "source \"$(dirname \"$0\")/helper.sh\"; help"),
+            ("tools/boxed/helper.sh", "help() { echo from a box; }"),
+            ("tools/_shared.sh", "echo no tool"),
+            ("tools/.hidden.sh", "echo no tool"),
+            ("tools/README.md", "# No tool"),
+            ("tools/data.json", "{}"),
+        ],
+    )
+    .await;
+    let list = client.ask(request(1, "tools/list", json!({}))).await;
+    let tools = list["result"]["tools"].as_array().expect("tools");
+    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["boxed", "gem", "inside", "plain", "script", "shell", "snake"]);
+    assert_eq!(tools[6]["description"], "Says hello.");
+    for (tool, said) in [
+        ("shell", "from a shell"),
+        ("snake", "from python"),
+        ("script", "from node"),
+        ("gem", "from perl"),
+        ("plain", "from a program"),
+        ("inside", "from inside"),
+        ("boxed", "from a box"),
+    ] {
+        assert_eq!(text(&result(&mut client, tool, json!({})).await), said);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_without_folders_is_a_folder_of_tools() {
+    let folder = Folder::new("flat");
+    let mut client = serve(&folder, &[("hello.sh", "echo hello")]).await;
+    assert_eq!(text(&result(&mut client, "hello", json!({})).await), "hello");
+}
+
+#[tokio::test]
+async fn arguments_arrive_in_every_form() {
+    let show =
+        "printf '%s|' \"$@\"; printf '%s' \"in:\"; cat; printf ' var:%s' \"${ARG_WORD-none}\"";
+    let form = |form: &str| {
+        format!(
+            "#!/usr/bin/env bash\n# Shows.\n# @param word string\n# @param [many] string[]\n# @param loud boolean = false\n{form}\n{show}\n"
+        )
+    };
+    let (both, stdin, env) = (form("#"), form("# @args stdin"), form("# @args env"));
+    let argv = form("# @args --word {word} {loud?--loud} -- {many...}");
+    let folder = Folder::new("forms");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/both.sh", both.as_str()),
+            ("tools/stdin.sh", &stdin),
+            ("tools/env.sh", &env),
+            ("tools/argv.sh", &argv),
+            ("tools/declared.py", "import sys, json\nprint(json.load(sys.stdin)['word'])"),
+            (
+                "tools/declared.meta.toml",
+                "description = 'Declared.'\nargs = 'stdin'\n[params]\nword = 'string = \"x y\"'",
+            ),
+            ("tools/yaml.sh", "echo \"$ARG_N\""),
+            ("tools/yaml.meta.yaml", "params:\n  n: integer = 4 How many.\nargs: env\n"),
+        ],
+    )
+    .await;
+    let args = json!({ "word": "a \"b\" $c", "many": ["x", "-y"], "loud": true });
+    let object = r#"{"word":"a \"b\" $c","many":["x","-y"],"loud":true}"#;
+    for (tool, said) in [
+        ("both", format!("|in:{object} var:a \"b\" $c")),
+        ("stdin", format!("|in:{object} var:none")),
+        ("env", "|in: var:a \"b\" $c".to_owned()),
+        ("argv", "--word|a \"b\" $c|--loud|--|x|-y|in: var:none".to_owned()),
+    ] {
+        assert_eq!(text(&result(&mut client, tool, args.clone()).await), said);
+    }
+    assert_eq!(text(&result(&mut client, "declared", json!({})).await), "x y");
+    assert_eq!(text(&result(&mut client, "yaml", json!({})).await), "4");
+}
+
+#[tokio::test]
+async fn wrong_arguments_reach_no_script() {
+    let folder = Folder::new("wrong-arguments");
+    let mut client = serve(&folder, &[("tools/echo.sh", ECHO)]).await;
+    let refused = result(&mut client, "echo", json!({ "word": 5 })).await;
+    assert_eq!(refused["isError"], true);
+    assert!(text(&refused).contains("word"), "{refused}");
+}
+
+#[tokio::test]
+async fn output_becomes_what_it_is() {
+    let png = "\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR";
+    let folder = Folder::new("kinds");
+    let files = [
+        ("tools/object.sh", "echo '{\"a\": [1]}'".to_owned()),
+        ("tools/list.sh", "echo '[1, 2]'".to_owned()),
+        ("tools/typed.sh", "# Lists.\n# @returns {\"type\":\"array\"}\necho '[1, 2]'".to_owned()),
+        ("tools/words.sh", "# Words.\n# @returns text\necho '{\"a\": 1}'".to_owned()),
+        ("tools/picture.py", format!("import sys\nsys.stdout.buffer.write(b'{png}')")),
+        ("tools/sound.py", "import sys\nsys.stdout.buffer.write(b'RIFF\\x24\\0\\0\\0WAVEfmt \\x10\\0\\0\\0\\x80\\xff')".to_owned()),
+        ("tools/bytes.py", "import sys\nsys.stdout.buffer.write(bytes([0xff, 0xfe, 0, 1]))".to_owned()),
+        ("tools/result.sh", "echo '{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"path\":\"note.txt\"}],\"structuredContent\":{\"k\":1},\"_meta\":{\"m\":2}}'".to_owned()),
+        ("tools/nothing.sh", "true".to_owned()),
+        ("tools/more.sh", "source \"$ZCP_SDK/zcp.sh\"\necho first\nzcp_text \"and more\"\nzcp_link https://example.com/a Example\nzcp_file note.txt\nzcp_file dot.png".to_owned()),
+        ("note.txt", "a note".to_owned()),
+    ];
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    write(&folder, "tools/x", "");
+    fs::remove_file(folder.0.join("tools/x")).expect("it was there");
+    fs::write(folder.0.join("dot.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").expect("written");
+    let mut client = serve(&folder, &files).await;
+    let object = result(&mut client, "object", json!({})).await;
+    assert_eq!(object["structuredContent"], json!({ "a": [1] }));
+    assert_eq!(result(&mut client, "list", json!({})).await.get("structuredContent"), None);
+    let typed = client.ask(modern_as(9, "tools/call", call("typed", json!({})), json!({}))).await;
+    assert_eq!(typed["result"]["structuredContent"], json!([1, 2]), "{typed}");
+    assert_eq!(result(&mut client, "words", json!({})).await.get("structuredContent"), None);
+    let kind = |result: &Value, at: usize| {
+        result["content"][at]["type"].as_str().unwrap_or_default().to_owned()
+    };
+    let picture = result(&mut client, "picture", json!({})).await;
+    assert_eq!(
+        (kind(&picture, 0), &picture["content"][0]["mimeType"]),
+        ("image".into(), &json!("image/png"))
+    );
+    assert_eq!(kind(&result(&mut client, "sound", json!({})).await, 0), "audio");
+    let bytes = result(&mut client, "bytes", json!({})).await;
+    assert_eq!(bytes["content"][0]["resource"]["blob"], "//4AAQ==");
+    let whole = result(&mut client, "result", json!({})).await;
+    assert_eq!(whole["content"][1]["resource"]["text"], "a note");
+    assert_eq!(
+        (&whole["structuredContent"], &whole["_meta"]["m"]),
+        (&json!({ "k": 1 }), &json!(2))
+    );
+    assert_eq!(result(&mut client, "nothing", json!({})).await["content"], json!([]));
+    let more = result(&mut client, "more", json!({})).await;
+    let kinds: Vec<_> = (0..5).map(|at| kind(&more, at)).collect();
+    assert_eq!(kinds, ["text", "text", "resource_link", "resource", "image"], "{more}");
+}
+
+#[tokio::test]
+async fn a_failure_says_what_a_model_can_use() {
+    let folder = Folder::new("failures");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/code.sh", "echo half done; echo 'no such city' >&2; exit 3"),
+            ("tools/signal.sh", "kill -SEGV $$"),
+            ("tools/own.sh", "source \"$ZCP_SDK/zcp.sh\"\nzcp_fail 'Give a city.'"),
+            ("tools/none.meta.json", "{}"),
+            ("tools/none.sh", "#!/usr/bin/env no-such-interpreter\n"),
+            ("tools/ok.sh", "echo fine"),
+        ],
+    )
+    .await;
+    let code = result(&mut client, "code", json!({})).await;
+    assert_eq!((&code["isError"], &code["_meta"]["exitCode"]), (&json!(true), &json!(3)));
+    assert_eq!(text(&code), "half done");
+    let why = code["content"][1]["text"].as_str().expect("words");
+    assert!(why.contains("exit code 3") && why.contains("no such city"), "{why}");
+    let signal = result(&mut client, "signal", json!({})).await;
+    assert!(text(&signal).contains("signal 11 (SEGV"), "{signal}");
+    let own = result(&mut client, "own", json!({})).await;
+    assert_eq!((text(&own), &own["isError"]), ("Give a city.", &json!(true)));
+    let none = result(&mut client, "none", json!({})).await;
+    assert!(
+        text(&none).contains("no-such-interpreter") || text(&none).contains("cannot be"),
+        "{none}"
+    );
+    assert_eq!(text(&result(&mut client, "ok", json!({})).await), "fine");
+}
+
+#[tokio::test]
+async fn a_script_cannot_touch_the_protocol() {
+    let folder = Folder::new("pipes");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/reads.sh", "# @args env\nread -r line; echo \"got:$line\""),
+            ("tools/looks.sh", "ls /proc/self/fd | tr '\\n' ' '"),
+        ],
+    )
+    .await;
+    assert_eq!(text(&result(&mut client, "reads", json!({})).await), "got:");
+    let open = result(&mut client, "looks", json!({})).await;
+    let numbers = |text: &str| -> Vec<u32> {
+        text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    // What this test was started with is nobody's, and any shell has it.
+    let plain = std::process::Command::new("bash").args(["-c", "ls /proc/self/fd"]).output();
+    let plain = numbers(&String::from_utf8_lossy(&plain.expect("bash runs").stdout));
+    let more: Vec<u32> =
+        numbers(text(&open)).into_iter().filter(|number| !plain.contains(number)).collect();
+    assert_eq!(more.len(), 2, "the ends of the channel and nothing else: {more:?}");
+    assert!(more.iter().all(|number| *number >= 200), "{more:?}");
+}
+
+#[tokio::test]
+async fn scripts_talk_with_the_client() {
+    let ask = "source \"$ZCP_SDK/zcp.sh\"\nzcp_progress 1/2 begun\nzcp_log info starting\nname=$(zcp_ask name 'Your name?' '{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}},\"required\":[\"name\"]}')\nwords=$(zcp_sample joke \"A joke for $name\" 50)\necho \"$name: $words\"\nzcp_roots";
+    let python = "import zcp\nzcp.progress(1, 2, 'begun')\nzcp.log('info', 'starting')\nname = zcp.ask('name', 'Your name?', {'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']})\nimport json\nprint(json.dumps(name, separators=(',', ':')) + ': ' + zcp.sample('joke', 'A joke', max_tokens=50))\nprint(zcp.roots()[0]['uri'])";
+    let node = "const zcp = require('zcp');\nzcp.progress(1, 2, 'begun');\nzcp.log('info', 'starting');\nconst name = zcp.ask('name', 'Your name?', {type: 'object', properties: {name: {type: 'string'}}, required: ['name']});\nconsole.log(JSON.stringify(name) + ': ' + zcp.sample('joke', 'A joke', 50));\nconsole.log(zcp.roots()[0].uri);";
+    let folder = Folder::new("talking");
+    for (name, text) in
+        [("tools/shell.sh", ask), ("tools/snake.py", python), ("tools/script.js", node)]
+    {
+        write(&folder, name, text);
+    }
+    for tool in ["shell", "snake", "script"] {
+        let mut client = PipeClient::new(open(&folder).server());
+        let params = json!({ "protocolVersion": LAST, "capabilities": all_capabilities(),
+            "clientInfo": { "name": "t", "version": "1" } });
+        client.ask(request(0, "initialize", params)).await;
+        client.send(notification("notifications/initialized", json!({}))).await;
+        let mut params = call(tool, json!({}));
+        params["_meta"] = json!({ "progressToken": "p" });
+        client.send(request(1, "tools/call", params)).await;
+        let mut heard = vec![];
+        let answer = loop {
+            let message = client.next().await;
+            let result = match message["method"].as_str() {
+                None => break message,
+                Some("elicitation/create") => {
+                    json!({ "action": "accept", "content": { "name": "Ann" } })
+                }
+                Some("sampling/createMessage") => {
+                    assert_eq!(message["params"]["maxTokens"], 50);
+                    json!({ "role": "assistant", "content": { "type": "text", "text": "ha" }, "model": "m" })
+                }
+                Some("roots/list") => json!({ "roots": [{ "uri": "file:///work" }] }),
+                Some(other) => {
+                    heard.push(other.to_owned());
+                    continue;
+                }
+            };
+            client.send(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).await;
+        };
+        assert_eq!(
+            text(&answer["result"]),
+            "{\"name\":\"Ann\"}: ha\nfile:///work",
+            "{tool}: {answer}"
+        );
+        assert_eq!(heard, ["notifications/progress", "notifications/message"], "{tool}");
+    }
+}
+
+/// In the newest revision a question ends the run, and the answer begins it again.
+#[tokio::test]
+async fn a_question_works_in_both_eras() {
+    let folder = Folder::new("eras");
+    let mut client = serve(&folder, &[(
+        "tools/ask.sh",
+        "source \"$ZCP_SDK/zcp.sh\"\nonce=$(zcp_once stamp sh -c 'echo run >> runs; wc -l < runs')\nzcp_confirm sure 'Sure?' || zcp_fail no\necho \"yes $once\"",
+    )])
+    .await;
+    let params = call("ask", json!({}));
+    let asked = client.ask(modern_as(1, "tools/call", params.clone(), all_capabilities())).await;
+    let asked = &asked["result"];
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let mut retry = params;
+    retry["inputResponses"] = json!({ "sure": { "action": "accept", "content": {} } });
+    retry["requestState"] = asked["requestState"].clone();
+    let answer = client.ask(modern_as(2, "tools/call", retry, all_capabilities())).await;
+    assert_eq!(
+        text(&answer["result"]).split_whitespace().collect::<Vec<_>>(),
+        ["yes", "1"],
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn time_runs_out_and_takes_all_processes_along() {
+    let folder = Folder::new("late");
+    let mut client = serve(&folder, &[
+        ("tools/slow.sh", "# Slow.\n# @timeout 1s\n# @timeout-hint Ask for less.\nsleep 4711 &\nsleep 4711"),
+        ("tools/stubborn.sh", "# Slow.\n# @timeout 1s\ntrap '' TERM\nsleep 4712 & while true; do sleep 0.1; done"),
+        ("tools/lively.sh", "# Slow.\n# @timeout 1s\nfor i in 1 2 3 4; do echo \"progress $i/4\" >> \"$ZCP_OUT\"; sleep 0.5; done; echo done"),
+    ])
+    .await;
+    let late = result(&mut client, "slow", json!({})).await;
+    assert_eq!(late["structuredContent"]["error"]["type"], "timeout", "{late}");
+    assert!(text(&late).contains("1s") && text(&late).contains("Ask for less."), "{late}");
+    result(&mut client, "stubborn", json!({})).await;
+    assert_eq!(text(&result(&mut client, "lively", json!({})).await), "done");
+    until("they are gone", || {
+        running("sleep 4711") + running("sleep\x004711") + running("sleep\x004712") == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whoever_cancels_ends_the_script() {
+    let folder = Folder::new("cancelled");
+    let mut client = serve(
+        &folder,
+        &[("tools/wait.sh", "echo \"progress 1\" >> \"$ZCP_OUT\"\n(sleep 4713 & sleep 4713)")],
+    )
+    .await;
+    let mut params = call("wait", json!({}));
+    params["_meta"] = json!({ "progressToken": "p" });
+    client.send(request(1, "tools/call", params)).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    until("it runs", || running("sleep\x004713") == 2).await;
+    client.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
+    until("it is gone", || running("sleep\x004713") == 0).await;
+    // The conversation goes on.
+    assert_eq!(client.ask(request(2, "ping", json!({}))).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn what_a_script_leaves_behind_is_ended() {
+    let folder = Folder::new("left");
+    let mut client =
+        serve(&folder, &[("tools/leaves.sh", "sleep 4714 & sleep 4714 & echo done")]).await;
+    let begun = Instant::now();
+    assert_eq!(text(&result(&mut client, "leaves", json!({})).await), "done");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    until("they are gone", || running("sleep\x004714") == 0).await;
+}
+
+#[tokio::test]
+async fn long_output_is_kept_and_linked() {
+    let folder = Folder::new("long");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/long.py", "# Long.\n# @limit output 10k\nprint('é' * 20000)"),
+            ("tools/endless.sh", "yes"),
+        ],
+    )
+    .await;
+    let long = result(&mut client, "long", json!({})).await;
+    assert!(text(&long).len() <= 10 * 1024 && text(&long).chars().all(|c| c == 'é'));
+    let link = &long["content"][2];
+    assert_eq!((&link["type"], &link["size"]), (&json!("resource_link"), &json!(40_001)));
+    let read = client.ask(request(3, "resources/read", json!({ "uri": link["uri"] }))).await;
+    let whole = read["result"]["contents"][0]["text"].as_str().expect("text");
+    assert_eq!(whole.trim_end(), "é".repeat(20000));
+    let endless = result(&mut client, "endless", json!({})).await;
+    assert_eq!(endless["isError"], true);
+    let mut said = endless["content"]
+        .as_array()
+        .expect("content")
+        .iter()
+        .filter_map(|one| one["text"].as_str());
+    assert!(said.next_back().is_some_and(|why| why.contains("was stopped")), "{endless}");
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_allowed() {
+    let folder = Folder::new("environment");
+    write(
+        &folder,
+        "tools/env.sh",
+        "# Shows.\n# @env SEEN\n# @env OWN=mine\nenv | cut -d= -f1 | sort | tr '\\n' ' '; echo \"$SEEN $OWN\"",
+    );
+    let scripts = Scripts::folder(&folder.0).env("SEEN", "yes").env("SECRET", "no");
+    let scripts = scripts.open().expect("it opens");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let shown = result(&mut client, "env", json!({})).await;
+    let shown = text(&shown);
+    assert!(shown.ends_with("yes mine") && !shown.contains("SECRET"), "{shown}");
+    for name in ["PATH", "ZCP_IN", "ZCP_OUT", "ZCP_PROJECT", "ZCP_SDK", "ZCP_TOOL"] {
+        assert!(shown.split_whitespace().any(|seen| seen == name), "{name}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_folder_is_live_at_once() {
+    let folder = Folder::new("hot");
+    let mut client =
+        serve(&folder, &[("tools/one.sh", "# One.\necho one"), ("resources/note.txt", "old")])
+            .await;
+    let uri =
+        format!("file://{}/resources/note.txt", folder.0.canonicalize().expect("there").display());
+    client.ask(request(1, "resources/subscribe", json!({ "uri": uri }))).await;
+    write(&folder, "tools/one.sh", "# One.\necho changed");
+    assert_eq!(text(&result(&mut client, "one", json!({})).await), "changed");
+    write(&folder, "tools/two.sh", "# Two.\necho two");
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    assert_eq!(text(&result(&mut client, "two", json!({})).await), "two");
+    write(&folder, "resources/note.txt", "new");
+    let mut told = client.next().await;
+    while told["method"] != "notifications/resources/updated" {
+        told = client.next().await;
+    }
+    assert_eq!(told["params"]["uri"], uri.as_str());
+    fs::remove_file(folder.0.join("tools/two.sh")).expect("it was there");
+    while client.next().await["method"] != "notifications/tools/list_changed" {}
+    let gone = client.ask(request(4, "tools/call", call("two", json!({})))).await;
+    assert_eq!(gone["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn one_mistake_leaves_the_rest_alone() {
+    let folder = Folder::new("mistakes");
+    write(&folder, "tools/good.sh", "echo good");
+    write(&folder, "tools/twice.sh", "echo one");
+    write(&folder, "tools/more/twice.sh", "echo two");
+    write(&folder, "tools/bad.sh", "# Bad.\n# @timeout soon\necho bad");
+    write(&folder, "tools/broken.sh", "echo broken");
+    write(&folder, "tools/broken.meta.json", "{ not json");
+    let scripts = open(&folder);
+    let mistakes = scripts.mistakes().borrow().join("\n");
+    for named in ["twice", "bad.sh", "broken.meta.json"] {
+        assert!(mistakes.contains(named), "{named}: {mistakes}");
+    }
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let list = client.ask(request(1, "tools/list", json!({}))).await;
+    let names: Vec<_> = list["result"]["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(names, ["good", "twice"]);
+    assert!(!Path::new("nowhere").exists());
+}
+
+#[tokio::test]
+async fn resources_and_prompts_come_from_files_and_programs() {
+    let folder = Folder::new("resources");
+    let mut client = serve(&folder, &[
+        ("resources/a b.md", "# Title\n"),
+        ("resources/now.sh", "#!/bin/sh\necho \"made for $ZCP_URI\""),
+        ("resources/now.meta.json", r#"{"uri":"time://now","mimeType":"text/plain"}"#),
+        ("resources/user.py", "#!/usr/bin/env python3\nimport sys, json\nprint(json.dumps({'id': json.load(sys.stdin)['id']}))"),
+        ("resources/user.meta.yaml", "name: user\nuriTemplate: 'user://{id}'\nmimeType: application/json\n"),
+        ("providers/book.sh", "#!/bin/sh\n[ \"$1\" = book://none ] && exit 3\necho \"the book $1\""),
+        ("prompts/review.md", "---\ndescription: Reviews.\n---\nReview {{code}}{{#focus}}, above all {{focus}}{{/focus}}.\n[assistant]\nGladly.\n"),
+        ("prompts/made.sh", "#!/bin/sh\n# Makes a prompt.\n# @param topic string About what.\necho '[{\"role\":\"user\",\"content\":\"About '\"$ARG_TOPIC\"'\"},{\"role\":\"assistant\",\"content\":\"Yes?\"}]'"),
+        ("prompts/review.completion.sh", "#!/bin/sh\nprintf 'speed\\nsafety\\n'"),
+    ])
+    .await;
+    let read = async |client: &mut PipeClient, uri: &str| {
+        client.ask(request(3, "resources/read", json!({ "uri": uri }))).await
+    };
+    let list = client.ask(request(1, "resources/list", json!({}))).await;
+    let list = list["result"]["resources"].as_array().expect("resources").clone();
+    let file = list.iter().find(|one| one["name"] == "a b").expect("the file");
+    assert_eq!(file["mimeType"], "text/markdown");
+    let uri = file["uri"].as_str().expect("a uri");
+    assert!(uri.ends_with("/resources/a%20b.md"), "{uri}");
+    assert_eq!(read(&mut client, uri).await["result"]["contents"][0]["text"], "# Title\n");
+    let contents = read(&mut client, "time://now").await;
+    assert_eq!(contents["result"]["contents"][0]["text"], "made for time://now\n");
+    let user = read(&mut client, "user://7").await;
+    assert_eq!(user["result"]["contents"][0]["text"], "{\"id\": \"7\"}\n", "{user}");
+    assert_eq!(
+        read(&mut client, "book://x").await["result"]["contents"][0]["text"],
+        "the book book://x\n"
+    );
+    assert_eq!(read(&mut client, "book://none").await["error"]["code"], -32002);
+    assert!(read(&mut client, "file:///etc/passwd").await.get("error").is_some());
+    let prompt = client
+        .ask(request(
+            4,
+            "prompts/get",
+            json!({ "name": "review", "arguments": { "code": "x = 1" } }),
+        ))
+        .await;
+    let messages = &prompt["result"]["messages"];
+    assert_eq!(messages[0]["content"]["text"], "Review x = 1.");
+    assert_eq!(
+        (&messages[1]["role"], &messages[1]["content"]["text"]),
+        (&json!("assistant"), &json!("Gladly."))
+    );
+    let made = client
+        .ask(request(5, "prompts/get", json!({ "name": "made", "arguments": { "topic": "rain" } })))
+        .await;
+    assert_eq!(made["result"]["messages"][0]["content"]["text"], "About rain");
+    let completed = client.ask(request(6, "completion/complete", json!({
+        "ref": { "type": "ref/prompt", "name": "review" }, "argument": { "name": "focus", "value": "s" } }))).await;
+    assert_eq!(completed["result"]["completion"]["values"], json!(["speed", "safety"]));
+}

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+echo "This tool is not in register.json, so nobody can call it."
