@@ -82,6 +82,11 @@ async fn the_original_examples_answer_as_documented() {
     for example in examples.filter(|path| !path.ends_with("advanced")) {
         let name = example.file_name().expect("a name").to_string_lossy().into_owned();
         let expected = read(&expectations.join(format!("{name}.json")));
+        let needs = expected["needs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for program in needs {
+            let found = std::process::Command::new(program).arg("-version").output();
+            assert!(found.is_ok(), "{name} needs `{program}`: apt-get install -y {program}");
+        }
         answers_as_documented(&example, &expected, None).await;
         run += 1;
     }

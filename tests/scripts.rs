@@ -549,3 +549,34 @@ async fn resources_and_prompts_come_from_files_and_programs() {
         "ref": { "type": "ref/prompt", "name": "review" }, "argument": { "name": "focus", "value": "s" } }))).await;
     assert_eq!(completed["result"]["completion"]["values"], json!(["speed", "safety"]));
 }
+
+#[tokio::test]
+async fn folders_of_skills_are_skills() {
+    let folder = Folder::new("skills");
+    let text = "---\nname: tea\ndescription: How to make tea.\nlicense: MIT\n---\nBoil water.\n";
+    let mut client = serve(
+        &folder,
+        &[
+            ("skills/kitchen/tea/SKILL.md", text),
+            ("skills/kitchen/tea/references/kinds.md", "Green.\n"),
+        ],
+    )
+    .await;
+    let mut ask = async |method: &str, params: Value| {
+        client.ask(modern_as(1, method, params, json!({}))).await["result"].clone()
+    };
+    let uri = "skill://kitchen/tea/SKILL.md";
+    let list = ask("skills/list", json!({})).await;
+    let skill = &list["skills"][0];
+    assert_eq!((&skill["uri"], &skill["frontmatter"]["license"]), (&json!(uri), &json!("MIT")));
+    assert_eq!(skill["resources"].as_array().expect("files").len(), 2);
+    assert_eq!(ask("skills/get", json!({ "uri": uri })).await["skill"], *skill);
+    assert_eq!(ask("resources/read", json!({ "uri": uri })).await["contents"][0]["text"], text);
+    let inside = ask("resources/directory/read", json!({ "uri": "skill://kitchen/tea" })).await;
+    let names: Vec<_> =
+        inside["resources"].as_array().expect("files").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["SKILL.md", "references"]);
+    assert_eq!(inside["resources"][1]["mimeType"], "inode/directory");
+    let listed = ask("resources/list", json!({})).await;
+    assert_eq!(listed["resources"][0]["description"], "How to make tea.");
+}

@@ -55,8 +55,8 @@ SETS = (
     whole("2025-06-18", 27),
     whole("2025-11-25", 33, proofs=(("server-sse-polling", "server-sse-disconnect-resume"),)),
     whole("2026-07-28", 40),
-    # With all extensions. The suite itself skips one scenario of tasks; skills are not there yet.
-    Set("all, bare", ("--suite", "all"), 65, most_skipped=1 + 42),
+    # With all extensions. The suite itself skips one scenario of tasks.
+    Set("all, bare", ("--suite", "all"), 65, most_skipped=1),
 )
 
 CLIENT_SETS = (
@@ -65,9 +65,6 @@ CLIENT_SETS = (
     Set("client, req. 2025-11-25", ("--requirements", "2025-11-25"), 18),
     Set("client, req. 2026-07-28", ("--requirements", "2026-07-28"), 32, most_skipped=2),
 )
-
-# Families of extension scenarios the server does not claim to support.
-NOT_YET = ("sep-2640-",)
 
 
 def main():
@@ -110,7 +107,6 @@ def grade_sets(server, client):
             if check["status"] == "SKIPPED":
                 skipped.setdefault(f"{name}: {check['id']}", []).append(selection.name)
 
-    print_not_yet(server.list("--server"))
     for what, where in skipped.items():
         print(f"skipped: {what} ({', '.join(where)})")
     for what, (why, where) in troubles.items():
@@ -329,17 +325,6 @@ def print_set(selection, graded, failed, seconds):
     columns = " ".join(f"{counts[status]:8}" for status in STATUSES)
     name = paint("FAILURE" if failed else "SUCCESS", f"{selection.name:24}")
     print(f"{name} {f'{clean}/{len(graded)}':>7} {columns} {seconds:8.1f}")
-
-
-def print_not_yet(listing):
-    extensions = re.findall(r"^  - (\S+) \[extension\]", listing, re.MULTILINE)
-    families = []
-    for family in NOT_YET:
-        count = sum(name.startswith(family) for name in extensions)
-        if count:
-            families.append(f"{family}* ({count})")
-    if families:
-        print(f"not yet: {', '.join(families)}")
 
 
 COLOURS = {"SUCCESS": 32, "WARNING": 33, "SKIPPED": 33, "FAILURE": 31}

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::VecDeque,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 use zcp_scripts::Scripts;
@@ -133,8 +134,7 @@ fn differ(step: &Value, mut answer: Value, heard: &Heard) -> Vec<String> {
         }
     }
     for (what, heard) in [("progress", &heard.progress), ("logs", &heard.logs)] {
-        let wanted = step.get(what).and_then(Value::as_array);
-        let differ = wanted.map(|wanted| differences(&json!(wanted), &json!(heard)));
+        let differ = step.get(what).map(|wanted| differences(wanted, &json!(heard)));
         all.extend(differ.into_iter().flatten().map(|differ| format!("{what} {differ}")));
     }
     all
@@ -170,13 +170,18 @@ fn jq() -> PathBuf {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         match entry.file_type()?.is_dir() {
             true => copy(&entry.path(), &target)?,
-            // With its permissions.
-            false => fs::copy(entry.path(), target).map(drop)?,
+            false => {
+                // With its permissions, but for others'.
+                fs::copy(entry.path(), &target)?;
+                let mode = fs::metadata(&target)?.permissions().mode() & 0o755;
+                fs::set_permissions(&target, fs::Permissions::from_mode(mode))?;
+            }
         }
     }
     Ok(())

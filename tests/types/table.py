@@ -6,7 +6,7 @@ from mcp_types import methods
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 EXPERIMENT = "an experiment of this revision, which the official maps leave out"
-EXTENSION = "a method of the extension for tasks, and not of the core"
+EXTENSION = "a method of an extension, and not of the core"
 
 # By (revision, sender, method): what differs by design, and why.
 BY_DESIGN = {
@@ -19,6 +19,9 @@ BY_DESIGN = {
     ("2026-07-28", "client", "tasks/cancel"): EXTENSION,
     ("2026-07-28", "client", "tasks/update"): EXTENSION,
     ("2026-07-28", "server", "notifications/tasks"): EXTENSION,
+    ("2026-07-28", "client", "skills/list"): EXTENSION,
+    ("2026-07-28", "client", "skills/get"): EXTENSION,
+    ("2026-07-28", "client", "resources/directory/read"): EXTENSION,
 }
 
 ROW = re.compile(r'row\(\s*"([^"]+)",\s*From::(\w+),\s*(\w+),\s*([\w()]+),?\s*\)')

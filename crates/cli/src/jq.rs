@@ -13,7 +13,7 @@ use jaq_std::input::{HasInputs, Inputs, RcIter};
 use std::{
     ffi::OsString,
     fs,
-    io::{self, Read, Write},
+    io::{self, BufRead, Read, Write},
     process::ExitCode,
 };
 
@@ -32,6 +32,8 @@ def __cell(f): if . == null then "" elif type == "string" then f
     elif type == "array" or type == "object" then error("\(type) cannot be in a row") else tostring end;
 def @tsv: [.[] | __cell(gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") | gsub("\n"; "\\n") | gsub("\r"; "\\r"))] | join("\t");
 def @csv: [.[] | __cell("\"" + gsub("\""; "\"\"") + "\"")] | join(",");
+def __values: fromjson;
+def fromjson: [__values] | if length == 1 then .[0] else error("\(length) values where one is expected") end;
 def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p)
     | reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
 "#;
@@ -186,30 +188,37 @@ impl Asked {
         Ok(())
     }
 
-    /// What is filtered, one after the other.
-    fn inputs(&self) -> Result<Vec<Val>, Wrong> {
+    /// What is filtered, one after the other as it comes.
+    fn inputs(&self) -> Result<Box<dyn Iterator<Item = Result<Val, String>>>, Wrong> {
+        let mut input: Box<dyn Read> = Box::new(io::stdin().lock());
+        if !self.files.is_empty() {
+            let mut all = vec![];
+            for file in &self.files {
+                all.extend(read_file(file)?);
+            }
+            input = Box::new(io::Cursor::new(all));
+        }
+        let mut input = io::BufReader::new(input);
+        let failed = |error: io::Error| Wrong(2, error.to_string());
         let mut bytes = vec![];
-        match self.files.is_empty() {
-            true => {
-                io::stdin().read_to_end(&mut bytes).map_err(|error| Wrong(2, error.to_string()))?;
+        if self.slurp {
+            input.read_to_end(&mut bytes).map_err(failed)?;
+        }
+        Ok(match (self.raw_input, self.slurp) {
+            (true, true) => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                Box::new(std::iter::once(Ok(Val::from(text))))
             }
-            false => {
-                for file in &self.files {
-                    bytes.extend(read_file(file)?);
-                }
-            }
-        }
-        if self.raw_input {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            return Ok(match self.slurp {
-                true => vec![Val::from(text)],
-                false => text.lines().map(|line| Val::from(line.to_owned())).collect(),
-            });
-        }
-        match self.slurp {
-            true => Ok(vec![many(&bytes)?]),
-            false => read::parse_many(&bytes).map(|value| value.map_err(parse_error)).collect(),
-        }
+            (true, false) => Box::new(input.lines().map(|line| match line {
+                Ok(line) => Ok(Val::from(line)),
+                Err(error) => Err(error.to_string()),
+            })),
+            (false, true) => Box::new(std::iter::once(Ok(many(&bytes)?))),
+            (false, false) => Box::new(
+                read::read_many(input)
+                    .map(|value| value.map_err(|error| format!("parse error: {error}"))),
+            ),
+        })
     }
 }
 
@@ -279,12 +288,7 @@ fn filter(asked: &Asked) -> Result<u8, Wrong> {
         let undefined = errors.iter().flat_map(|(_, all)| all.iter().map(|(name, _)| *name));
         Wrong(3, format!("{} is not defined", undefined.collect::<Vec<_>>().join(", ")))
     })?;
-    let inputs = if asked.null_input && asked.files.is_empty() && !code.contains("input") {
-        vec![]
-    } else {
-        asked.inputs()?
-    };
-    let inputs = RcIter::new(inputs.into_iter().map(Ok::<Val, String>));
+    let inputs = RcIter::new(asked.inputs()?);
     let inputs: Inputs<'_, Val> = &inputs;
     let mut out = Out { asked, stdout: io::stdout().lock(), last: None };
     let global = Global { lut: &filter.lut, inputs };

@@ -1197,28 +1197,29 @@ __mcp_with_jitter() {
 
 # mcp_with_retry ATTEMPTS SECONDS -- COMMAND...: exit codes 1 and 2 are final, from 3 on the command is tried again.
 mcp_with_retry() {
-    local attempts=${1-} delay=${2-} attempt=1 status
+    # Long names, because the command may be a function that uses short ones.
+    local __mcp_attempts=${1-} __mcp_delay=${2-} __mcp_attempt=1 __mcp_status
     shift $(($# < 2 ? $# : 2))
     if [ "${1-}" = -- ]; then shift; fi
-    if ! __mcp_is_uint "$attempts"; then
+    if ! __mcp_is_uint "$__mcp_attempts"; then
         __mcp_warn "mcp_with_retry: max_attempts must be a positive integer"
         return 1
     fi
-    if ! [[ $delay =~ ^[0-9]+\.?[0-9]*$ ]]; then
+    if ! [[ $__mcp_delay =~ ^[0-9]+\.?[0-9]*$ ]]; then
         __mcp_warn "mcp_with_retry: base_delay must be a number"
         return 1
     fi
-    __mcp_milliseconds "$delay"
-    delay=$__mcp_number
+    __mcp_milliseconds "$__mcp_delay"
+    __mcp_delay=$__mcp_number
     while :; do
-        status=0
-        "$@" || status=$?
-        if [ "$status" -le 2 ] || [ "$attempt" -ge "$attempts" ]; then return "$status"; fi
-        __mcp_with_jitter "$delay"
-        mcp_log_debug retry "Attempt $attempt/$attempts failed (exit $status), retrying in ${__mcp_seconds}s"
+        __mcp_status=0
+        "$@" || __mcp_status=$?
+        if [ "$__mcp_status" -le 2 ] || [ "$__mcp_attempt" -ge "$__mcp_attempts" ]; then return "$__mcp_status"; fi
+        __mcp_with_jitter "$__mcp_delay"
+        mcp_log_debug retry "Attempt $__mcp_attempt/$__mcp_attempts failed (exit $__mcp_status), retrying in ${__mcp_seconds}s"
         sleep "$__mcp_seconds"
-        delay=$((delay * 2))
-        attempt=$((attempt + 1))
+        __mcp_delay=$((__mcp_delay * 2))
+        __mcp_attempt=$((__mcp_attempt + 1))
     done
 }
 
@@ -1229,14 +1230,14 @@ mcp_with_retry() {
 # The command's stderr comes through a named pipe, read as it is written. With --progress-file, that file is followed
 # instead. The functions below share the variables of this one.
 mcp_run_with_progress() {
-    local pattern="" extract=json interval=0.2 out="" rest_file="" progress_file="" total="" dry_run="" quiet=""
-    local fifo pid status=0
+    local pattern="" extract=json interval=0.2 stdout_file="" rest_file="" progress_file="" total="" dry_run="" quiet=""
+    local pid __mcp_fifo __mcp_status=0
     while [ $# -gt 0 ]; do
         case $1 in
         --pattern) pattern=${2-} ;;
         --extract) extract=${2-} ;;
         --interval) interval=${2-} ;;
-        --stdout) out=${2-} ;;
+        --stdout) stdout_file=${2-} ;;
         --stderr-file) rest_file=${2-} ;;
         --progress-file) progress_file=${2-} ;;
         --total) total=${2-} ;;
@@ -1268,30 +1269,30 @@ mcp_run_with_progress() {
         : >"$progress_file" || return 1
     fi
 
-    fifo=${MCP_CALL_DIR:-${TMPDIR:-/tmp}}/mcp-progress.$$.$RANDOM$RANDOM
-    mkfifo -m 600 "$fifo" || return 1
-    if [ -n "$out" ]; then
-        "$@" 2>"$fifo" >"$out" &
+    __mcp_fifo=${MCP_CALL_DIR:-${TMPDIR:-/tmp}}/mcp-progress.$$.$RANDOM$RANDOM
+    mkfifo -m 600 "$__mcp_fifo" || return 1
+    if [ -n "$stdout_file" ]; then
+        "$@" 2>"$__mcp_fifo" >"$stdout_file" &
     else
-        "$@" 2>"$fifo" &
+        "$@" 2>"$__mcp_fifo" &
     fi
     pid=$!
     if [ -n "$progress_file" ]; then
-        __mcp_follow_file || status=$?
+        __mcp_follow_file || __mcp_status=$?
     else
         # Bash 3.2 fails to open a pipe when another child ends meanwhile; then the pipe is still there.
-        until __mcp_follow_stderr <"$fifo"; do
-            status=$?
-            [ -p "$fifo" ] || break
-            status=0
+        until __mcp_follow_stderr <"$__mcp_fifo"; do
+            __mcp_status=$?
+            [ -p "$__mcp_fifo" ] || break
+            __mcp_status=0
         done
     fi
-    if [ "$status" -eq 0 ]; then
-        wait "$pid" || status=$?
+    if [ "$__mcp_status" -eq 0 ]; then
+        wait "$pid" || __mcp_status=$?
     else
         __mcp_stop
     fi
-    return "$status"
+    return "$__mcp_status"
 }
 
 __mcp_stop() {
@@ -1321,7 +1322,7 @@ __mcp_check_progress_options() {
 __mcp_follow_stderr() {
     local line="" part status
     # Both ends are open, so the name is not needed any more and nothing is left behind.
-    rm -f "$fifo"
+    rm -f "$__mcp_fifo"
     while :; do
         status=0
         part=""
@@ -1345,7 +1346,7 @@ __mcp_follow_stderr() {
 
 __mcp_follow_file() {
     local line="" part alive=1 reader status=0
-    __mcp_log_stderr <"$fifo" &
+    __mcp_log_stderr <"$__mcp_fifo" &
     reader=$!
     while [ -n "$alive" ]; do
         kill -0 "$pid" 2>/dev/null || alive=""
@@ -1368,7 +1369,7 @@ __mcp_follow_file() {
 
 __mcp_log_stderr() {
     local line
-    rm -f "$fifo"
+    rm -f "$__mcp_fifo"
     while IFS= read -r line || [ -n "$line" ]; do
         [ -n "$quiet" ] || mcp_log_debug mcp_run_with_progress "subprocess stderr: $line"
     done

@@ -19,6 +19,8 @@ pub(crate) struct About<'a> {
     /// Whether it promises structure of a kind that is not an object.
     pub(crate) structures_anything: bool,
     pub(crate) hint: Option<&'a str>,
+    /// How long it may take with progress, if that makes a difference.
+    pub(crate) most: Option<Duration>,
     /// Where files it names are looked for.
     pub(crate) folder: &'a Path,
     /// Its output as it is, to the last line break.
@@ -37,13 +39,13 @@ impl About<'_> {
     pub(crate) async fn answer(&self, ran: Ran, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
         let complaints = ran.complaints.text();
         let code = match &ran.end {
-            End::Exited(status) => status.code(),
-            _ => None,
+            End::Exited(status) | End::Late(_, status) => Some(code(*status)),
+            End::TooMuch => None,
         };
         let failed = !matches!(&ran.end, End::Exited(status) if status.success())
             || ran.said.error.is_some();
         let mut output = match &ran.end {
-            End::Late(late) => self.late(*late),
+            End::Late(late, status) => self.late(*late, *status),
             _ => self.said(&ran, keep).await,
         };
         output.content.extend(ran.said.content.iter().cloned());
@@ -51,7 +53,7 @@ impl About<'_> {
             // Its own result says what went wrong.
             let is_told = output.is_error && is_told(&output);
             output.is_error = true;
-            if !matches!(ran.end, End::Late(_)) && (!is_told || ran.said.error.is_some()) {
+            if !matches!(ran.end, End::Late(..)) && (!is_told || ran.said.error.is_some()) {
                 output.content.extend(self.why(&ran, &complaints).map(Content::text));
             }
         }
@@ -192,7 +194,7 @@ impl About<'_> {
                 self.name, ran.output.total
             ),
             (None, End::Exited(status)) => format!("`{}` failed: {}.", self.name, how(*status)),
-            (None, End::Late(_)) => return None,
+            (None, End::Late(..)) => return None,
         };
         if !complaints.is_empty() {
             why = format!("{why}\nIts last words:\n{complaints}");
@@ -201,7 +203,7 @@ impl About<'_> {
     }
 
     /// It took too long: in the shape that programs written for mcp-bash know.
-    fn late(&self, late: Late) -> Output {
+    fn late(&self, late: Late, status: ExitStatus) -> Output {
         let (reason, time, why) = match late {
             Late::Fixed(time) => ("fixed", time, ""),
             Late::Idle(time) => ("idle", time, " without progress"),
@@ -211,13 +213,12 @@ impl About<'_> {
         let mut error = Map::new();
         error.insert("type".into(), "timeout".into());
         error.insert("message".into(), message.clone().into());
-        error.insert("timeoutSecs".into(), json!(time.as_secs_f64()));
+        error.insert("timeoutSecs".into(), number(time));
+        error.insert("exitCode".into(), code(status).into());
         error.insert("reason".into(), reason.into());
-        if reason != "fixed" {
+        if let Some(most) = self.most {
             error.insert("progressExtendsTimeout".into(), true.into());
-        }
-        if let Late::Most(most) = late {
-            error.insert("maxTimeoutSecs".into(), json!(most.as_secs_f64()));
+            error.insert("maxTimeoutSecs".into(), number(most));
         }
         let mut text = message;
         if let Some(hint) = self.hint {
@@ -259,6 +260,23 @@ fn seconds(time: Duration) -> String {
         0 => time.as_secs().to_string(),
         _ => format!("{:.1}", time.as_secs_f64()),
     }
+}
+
+/// Whole seconds as a whole number.
+fn number(time: Duration) -> Value {
+    match time.subsec_millis() {
+        0 => json!(time.as_secs()),
+        _ => json!(time.as_secs_f64()),
+    }
+}
+
+/// An exit code, or what shells say instead when there was a signal.
+fn code(status: ExitStatus) -> i32 {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
 /// How a process ended, in words.

@@ -9,7 +9,7 @@ use crate::{
     register::{Registered, registered},
     resources, scan,
     script::Script,
-    ui,
+    skills, ui,
 };
 use serde_json::Value;
 use std::{
@@ -69,6 +69,10 @@ impl Gathering {
         self.tools(registered.kind("tools"));
         let files = self.resources(registered, &completing);
         self.prompts(registered.kind("prompts"), &completing);
+        let found = skills::skills(&self.project);
+        for skill in self.note(found) {
+            self.add(|catalog| catalog.skill(skill));
+        }
         for completing in completing {
             self.add(|catalog| catalog.complete(completing.name.clone(), completing));
         }

@@ -19,6 +19,7 @@ mod resources;
 mod run;
 mod scan;
 mod script;
+mod skills;
 mod template;
 mod ui;
 mod watch;

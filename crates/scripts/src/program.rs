@@ -98,7 +98,7 @@ impl Program {
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match ran.end {
-            End::Late(_) => {
+            End::Late(..) => {
                 Err(CallError::new(format!("`{name}` took longer than {} s", self.time.as_secs())))
             }
             End::TooMuch => Err(CallError::new(format!("`{name}` gave more than {MOST} bytes"))),

@@ -111,15 +111,14 @@ async fn file(uri: &str, project: &Project, host: &Host) -> Result<Vec<u8>> {
     let path = decoded(uri.strip_prefix("file://").unwrap_or(uri));
     let path = project.root.join(Path::new(&path));
     let not_found = || CallError::NotFound(uri.to_owned());
-    // Links are followed before it is looked where they lead.
-    let path = path.canonicalize().map_err(|_| not_found())?;
-    let inside = roots(project, host)
-        .iter()
-        .filter_map(|root| root.canonicalize().ok())
-        .any(|root| path.starts_with(root));
-    if !inside {
+    // Links are followed before it is looked where they lead. What is there outside is not told.
+    let real = path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_default();
+    let roots = roots(project, host);
+    let mut roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+    if !roots.any(|root| real.starts_with(root)) {
         return Err(CallError::new("the file is outside of the folders that may be read"));
     }
+    let path = path.canonicalize().map_err(|_| not_found())?;
     let about = tokio::fs::metadata(&path).await.map_err(|_| not_found())?;
     if !about.is_file() {
         return Err(not_found());

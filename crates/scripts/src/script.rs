@@ -172,6 +172,7 @@ impl Script {
             returns: self.manifest.returns.as_deref(),
             structures_anything: self.structures_anything(),
             hint: self.manifest.timeout_hint.as_deref(),
+            most: job.allowed.with_progress,
             folder: &job.recipe.cwd,
             verbatim: contract.is_some(),
             says_how: contract.is_some(),

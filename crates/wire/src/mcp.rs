@@ -10,6 +10,7 @@ pub mod prompts;
 pub mod resources;
 pub mod roots;
 pub mod sampling;
+pub mod skills;
 pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
@@ -143,6 +144,8 @@ pub enum Body {
     Prompts(Page<prompts::Prompt>),
     Resources(Page<resources::Resource>),
     Templates(Page<resources::ResourceTemplate>),
+    Skills(Page<skills::Skill>),
+    Skill { skill: Box<skills::Skill> },
     CallTool(tools::CallToolResult),
     ReadResource(resources::ReadResourceResult),
     GetPrompt(prompts::GetPromptResult),

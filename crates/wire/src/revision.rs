@@ -56,7 +56,7 @@ const fn row(name: &'static str, from: From, since: Revision, until: Option<Revi
 
 const SESSIONS_ONLY: Option<Revision> = Some(V2026_07_28);
 
-/// Every method and notification of the core protocol.
+/// Every method and notification of the protocol and its extensions.
 pub const METHODS: &[Method] = &[
     row("initialize", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("notifications/initialized", From::Client, V2024_11_05, SESSIONS_ONLY),
@@ -77,6 +77,9 @@ pub const METHODS: &[Method] = &[
     row("tasks/result", From::Client, V2025_11_25, SESSIONS_ONLY),
     row("tasks/list", From::Client, V2025_11_25, SESSIONS_ONLY),
     row("tasks/update", From::Client, V2026_07_28, None),
+    row("skills/list", From::Client, V2026_07_28, None),
+    row("skills/get", From::Client, V2026_07_28, None),
+    row("resources/directory/read", From::Client, V2026_07_28, None),
     row("completion/complete", From::Client, V2024_11_05, None),
     row("logging/setLevel", From::Client, V2024_11_05, SESSIONS_ONLY),
     row("sampling/createMessage", From::Server, V2024_11_05, SESSIONS_ONLY),

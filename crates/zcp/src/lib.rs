@@ -29,6 +29,7 @@ pub use runtime::{
     rate::RateLimit,
     resource::{Contents, IntoContents, Resource},
     signature::Signature,
+    skill::Skill,
     tasks::{Task, TaskOp, Tasks},
     tool::Tool,
 };

@@ -7,6 +7,7 @@ use crate::{
         catalog::{Catalog, Provider},
         prompt::Prompt,
         resource::Resource,
+        skill::Skill,
         tasks::Tasks,
         tool::Tool,
     },
@@ -110,6 +111,12 @@ impl Server {
     /// Offers a resource, or with `{variables}` in its URI a family of them.
     pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
         self.parts.own = self.parts.own.resource(resource);
+        self
+    }
+
+    /// Offers a skill.
+    pub fn skill(mut self, skill: impl Into<Skill>) -> Self {
+        self.parts.own = self.parts.own.skill(skill);
         self
     }
 

@@ -139,7 +139,13 @@ impl Listener<'_> {
                 .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
         };
         self.patience.asked();
-        let answer = self.ask(verb, key, &said).await;
+        let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let answer = match wait {
+            Some(wait) => tokio::time::timeout(wait, self.ask(verb, key, &said))
+                .await
+                .unwrap_or_else(|_| Err(CallError::new("nobody answered in time"))),
+            None => self.ask(verb, key, &said).await,
+        };
         self.patience.answered();
         match answer {
             Ok(answer) => Ok(Some(answer)),

@@ -62,8 +62,8 @@ pub(crate) struct Ran {
 pub(crate) enum End {
     /// By itself.
     Exited(ExitStatus),
-    /// It took too long.
-    Late(Late),
+    /// It took too long, and was ended.
+    Late(Late, ExitStatus),
     /// It wrote too much.
     TooMuch,
 }
@@ -113,10 +113,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
                 }
                 asked = &mut asking => return Err(asked),
                 _ = &mut beside, if !is_beside_done => is_beside_done = true,
-                late = &mut over => {
-                    running.end().await?;
-                    break End::Late(late);
-                }
+                late = &mut over => break End::Late(late, running.end().await?),
             }
         };
         // What it said last may still be on its way.

@@ -18,6 +18,8 @@ use zcp_wire::{
         content::ResourceContents,
         elicitation::Elicit,
         prompts::GetPromptResult,
+        resources::Resource,
+        skills::Skill,
     },
 };
 
@@ -46,20 +48,27 @@ pub enum Op {
     Complete(Complete),
     /// Something with a task.
     Task(TaskOp),
+    /// A skill.
+    GetSkill { uri: String },
+    /// What is directly in a folder, after an item's name.
+    ReadFolder { uri: String, after: Option<String> },
 }
 
 impl Op {
     /// What metrics and traces call each kind of operation.
-    pub(crate) const LABELS: [&str; 9] = [
+    pub(crate) const LABELS: [&str; 12] = [
         "list tools",
         "list prompts",
         "list resources",
         "list templates",
+        "list skills",
         "call tool",
         "read resource",
         "get prompt",
         "complete",
         "task",
+        "get skill",
+        "read folder",
     ];
 
     /// What metrics and traces call it.
@@ -71,11 +80,13 @@ impl Op {
     pub(crate) fn kind(&self) -> usize {
         match self {
             Self::List { kind, .. } => *kind as usize,
-            Self::CallTool { .. } => 4,
-            Self::ReadResource { .. } => 5,
-            Self::GetPrompt { .. } => 6,
-            Self::Complete(_) => 7,
-            Self::Task(_) => 8,
+            Self::CallTool { .. } => 5,
+            Self::ReadResource { .. } => 6,
+            Self::GetPrompt { .. } => 7,
+            Self::Complete(_) => 8,
+            Self::Task(_) => 9,
+            Self::GetSkill { .. } => 10,
+            Self::ReadFolder { .. } => 11,
         }
     }
 }
@@ -98,6 +109,7 @@ pub enum ListKind {
     Prompts,
     Resources,
     Templates,
+    Skills,
 }
 
 /// How an operation ended.
@@ -113,6 +125,10 @@ pub enum Outcome {
     Prompt(GetPromptResult),
     /// What an argument could be.
     Completion(Completion),
+    /// A skill.
+    Skill(Arc<Skill>),
+    /// What is in a folder, and the name the next page starts after.
+    Folder(Vec<Resource>, Option<String>),
     /// It goes on as a task.
     Begun(Box<Task>),
     /// A task as it is.

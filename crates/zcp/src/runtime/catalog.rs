@@ -6,6 +6,7 @@ use super::{
     prompt::{Prompt, ReadyPrompt},
     resource::{ReadyResource, Resource},
     signature::Need,
+    skill::{Child, Skill, children},
     tool::{ReadyTool, Support, Tool},
 };
 use crate::seal::digest;
@@ -17,6 +18,10 @@ use std::{
     sync::Arc,
 };
 use tokio::sync::watch;
+use zcp_wire::mcp::{
+    resources,
+    skills::{FOLDER, Skill as Listed},
+};
 
 /// Where tools, resources and prompts come from: a snapshot, and a signal when there is a newer
 /// one. Every change is announced to the clients who want to know.
@@ -40,6 +45,7 @@ pub struct Catalog {
     templates: BTreeMap<String, Arc<ReadyResource>>,
     unlisted: BTreeMap<String, Arc<ReadyResource>>,
     prompts: BTreeMap<String, Arc<ReadyPrompt>>,
+    skills: BTreeMap<String, Arc<Listed>>,
     /// Completers of whole prompts and families of resources, which need not be listed.
     completers: BTreeMap<String, Arc<dyn Completer>>,
     needs: Vec<(String, Need)>,
@@ -86,6 +92,22 @@ impl Catalog {
         };
         self.add(room, &label, ready, &needs);
         self
+    }
+
+    /// Adds a skill: its text and its files are resources, too.
+    #[must_use]
+    pub fn skill(mut self, skill: impl Into<Skill>) -> Self {
+        let skill = skill.into();
+        let label = format!("skill `{}`", skill.path());
+        let (listed, files) = match skill.ready() {
+            Ok(ready) => ready,
+            Err(mistakes) => {
+                self.mistakes.extend(mistakes);
+                return self;
+            }
+        };
+        self.add(|all| &mut all.skills, &label, Ok((listed.uri.clone(), listed)), &[]);
+        files.into_iter().fold(self, Self::resource)
     }
 
     /// Adds a prompt.
@@ -148,6 +170,7 @@ impl Catalog {
         merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
         merge(&mut self.unlisted, &other.unlisted, "resource", &mut self.mistakes);
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
+        merge(&mut self.skills, &other.skills, "skill", &mut self.mistakes);
         for (name, completer) in &other.completers {
             self.completers.entry(name.clone()).or_insert_with(|| completer.clone());
         }
@@ -177,6 +200,38 @@ impl Catalog {
 
     pub(crate) fn find_completer(&self, name: &str) -> Option<&Arc<dyn Completer>> {
         self.completers.get(name)
+    }
+
+    pub(crate) fn find_skill(&self, uri: &str) -> Option<&Arc<Listed>> {
+        self.skills.get(uri)
+    }
+
+    /// What is directly in a folder of a skill, after a name; nothing if it is no folder.
+    pub(crate) fn folder(
+        &self,
+        uri: &str,
+        after: Option<&str>,
+    ) -> Option<Vec<(String, resources::Resource)>> {
+        let files = self.skills.values().flat_map(|skill| &skill.resources);
+        let all = children(uri, files.map(|file| file.uri.as_str()));
+        let shown = |(name, child): (String, Child<'_>)| {
+            let resource = match child {
+                Child::File(uri) => {
+                    let (file, _) = self.find_resource(uri)?;
+                    resources::Resource { name: name.clone(), ..file.info().clone() }
+                }
+                Child::Folder(uri) => resources::Resource {
+                    uri,
+                    name: name.clone(),
+                    mime_type: Some(FOLDER.to_owned()),
+                    ..resources::Resource::default()
+                },
+            };
+            Some((name, resource))
+        };
+        let is_folder = !all.is_empty();
+        let next = all.into_iter().filter(|(name, _)| after.is_none_or(|after| **name > *after));
+        is_folder.then(|| next.filter_map(shown).collect())
     }
 
     pub(crate) fn find_template(&self, template: &str) -> Option<&Arc<ReadyResource>> {
@@ -227,6 +282,15 @@ impl Catalog {
         !self.tools.is_empty()
     }
 
+    /// The skills after a URI, in order.
+    pub(crate) fn skills(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &Listed)> {
+        following(&self.skills, after)
+    }
+
+    pub(crate) fn has_skills(&self) -> bool {
+        !self.skills.is_empty()
+    }
+
     pub(crate) fn has_prompts(&self) -> bool {
         !self.prompts.is_empty()
     }
@@ -271,6 +335,9 @@ impl Catalog {
             }
             ListKind::Resources => {
                 self.resources.values().for_each(|one| add(serde_json::to_vec(one.info())));
+            }
+            ListKind::Skills => {
+                self.skills.values().for_each(|skill| add(serde_json::to_vec(&**skill)));
             }
             ListKind::Templates => {
                 let infos = self.templates.values().map(|one| one.template_info());

@@ -97,7 +97,9 @@ fn differences(before: &Catalog, after: &Catalog) -> Vec<Change> {
     if differ(ListKind::Prompts) {
         changes.push(Change::Prompts);
     }
-    if differ(ListKind::Resources) || differ(ListKind::Templates) {
+    // Skills are found among the resources; there is no word for their list of its own.
+    let resources = [ListKind::Resources, ListKind::Templates, ListKind::Skills];
+    if resources.into_iter().any(differ) {
         changes.push(Change::Resources);
     }
     changes

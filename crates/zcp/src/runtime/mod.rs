@@ -18,6 +18,7 @@ pub mod prompt;
 pub mod rate;
 pub mod resource;
 pub mod signature;
+pub mod skill;
 pub mod tasks;
 pub mod template;
 pub mod tool;
@@ -315,6 +316,19 @@ impl Core {
                     Ok(prompt) => Outcome::Prompt(prompt),
                     Err(error) => failed(error),
                 }
+            }
+            Op::GetSkill { uri } => match catalog.find_skill(&uri) {
+                Some(skill) => Outcome::Skill(skill.clone()),
+                None => Outcome::Fault(Fault::Unknown(format!("Unknown skill: {uri}"))),
+            },
+            Op::ReadFolder { uri, after } => {
+                let Some(mut all) = catalog.folder(&uri, after.as_deref()) else {
+                    return Outcome::Fault(Fault::Unknown(format!("Not a folder: {uri}")));
+                };
+                let more = all.len() > self.page_size;
+                all.truncate(self.page_size);
+                let next = all.last().map(|(name, _)| name.clone()).filter(|_| more);
+                Outcome::Folder(all.into_iter().map(|(_, resource)| resource).collect(), next)
             }
             Op::Complete(complete) => self.complete(&catalog, complete).await,
         }

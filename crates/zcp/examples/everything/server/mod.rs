@@ -4,6 +4,7 @@ mod asking;
 mod changing;
 mod prompts;
 mod resources;
+mod skills;
 mod slow;
 mod tasks;
 mod tools;
@@ -22,5 +23,6 @@ pub(crate) fn everything() -> Server {
     let server = tasks::offer(server);
     let server = changing::offer(server);
     let server = resources::offer(server);
+    let server = skills::offer(server);
     prompts::offer(server)
 }

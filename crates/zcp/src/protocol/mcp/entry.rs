@@ -351,6 +351,14 @@ fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, Rp
         "prompts/list" => list(ListKind::Prompts),
         "resources/list" => list(ListKind::Resources),
         "resources/templates/list" => list(ListKind::Templates),
+        "skills/list" => list(ListKind::Skills),
+        "skills/get" => Ok(Op::GetSkill { uri: text("uri", params.uri)?.into_owned() }),
+        "resources/directory/read" => {
+            let cursor = optional_text("cursor", params.cursor)?;
+            let open = |cursor| super::lists::open_folder_cursor(&mcp.runtime, cursor);
+            let after = cursor.as_deref().map(open).transpose()?;
+            Ok(Op::ReadFolder { uri: text("uri", params.uri)?.into_owned(), after })
+        }
         "tools/call" => Ok(Op::CallTool {
             name: shared(request, text("name", params.name)?),
             args: params.arguments.map(|raw| object(request, raw)).transpose()?,

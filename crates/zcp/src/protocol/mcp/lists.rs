@@ -11,7 +11,7 @@ use std::{
 };
 use zcp_wire::{
     ResultText, Revision, RpcError,
-    mcp::{Body, Page, Reply},
+    mcp::{Body, Page, Reply, resources::Resource},
     revision::downgrade,
 };
 
@@ -27,6 +27,8 @@ struct Encoded {
     pages: HashMap<(ListKind, Revision, Option<String>), ResultText>,
 }
 
+/// What cursors of folders are bound to.
+const FOLDER: &[u8] = b"cursor:folder";
 /// Pages kept at most: more than any client asks for between two changes.
 const KEEP: usize = 4096;
 
@@ -66,6 +68,9 @@ fn encode(runtime: &Runtime, revision: Revision, listing: &Listing) -> ResultTex
         ListKind::Templates => {
             let items = catalog.templates(after);
             Body::Templates(page(runtime, listing, items, |one| one.template_info()))
+        }
+        ListKind::Skills => {
+            Body::Skills(page(runtime, listing, catalog.skills(after), Clone::clone))
         }
     };
     let mut reply = Reply::new(body);
@@ -110,6 +115,23 @@ pub(super) fn open_cursor(
     let opened = runtime.keys.open(cursor, bound_to(kind).as_bytes());
     opened.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
         RpcError::invalid_params("`cursor` is not one of this list: start again without it")
+    })
+}
+
+/// What is in a folder, as a page of resources.
+pub(super) fn folder(
+    runtime: &Runtime,
+    items: Vec<Resource>,
+    next: Option<&String>,
+) -> Page<Resource> {
+    let seal = |after: &String| runtime.keys.seal_stable(after.as_bytes(), FOLDER);
+    Page { items, next_cursor: next.map(seal) }
+}
+
+pub(super) fn open_folder_cursor(runtime: &Runtime, cursor: &str) -> Result<String, RpcError> {
+    let opened = runtime.keys.open(cursor, FOLDER).and_then(|bytes| String::from_utf8(bytes).ok());
+    opened.ok_or_else(|| {
+        RpcError::invalid_params("`cursor` is not one of this folder: start again without it")
     })
 }
 

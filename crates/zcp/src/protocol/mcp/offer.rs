@@ -9,6 +9,7 @@ use zcp_wire::{
         Body, Extra, Reply,
         capabilities::{Empty, ListCapability, ServerCapabilities},
         lifecycle::{DiscoverResult, InitializeResult},
+        skills,
         subscriptions::Filter,
         tasks::EXTENSION,
     },
@@ -32,6 +33,9 @@ pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
     let mut extensions = runtime.settings.extensions.clone();
     if live || catalog.has_tools() {
         extensions.insert(EXTENSION.to_owned(), json!({}));
+    }
+    if catalog.has_skills() {
+        extensions.insert(skills::EXTENSION.to_owned(), json!({ "directoryRead": true }));
     }
     ServerCapabilities {
         tools: list(catalog.has_tools(), false),
@@ -57,6 +61,7 @@ pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Resu
     let offered = match method {
         _ if of("tools/") => live || catalog.has_tools(),
         _ if of("prompts/") => live || catalog.has_prompts(),
+        _ if of("skills/") || of("resources/directory/") => catalog.has_skills(),
         _ if of("resources/") && method.ends_with("subscribe") => catalog.is_watched(),
         _ if of("resources/") => live || catalog.has_resources(),
         _ if of("completion/") => catalog.completes(),

@@ -72,6 +72,17 @@ fn reply(
         Outcome::Completion(completion) => {
             Reply::new(Body::Complete(CompleteResult { completion }))
         }
+        Outcome::Skill(skill) => {
+            let mut reply = Reply::new(Body::Skill { skill: Box::new((*skill).clone()) });
+            reply.cache = Some(runtime.settings.list_cache);
+            reply
+        }
+        Outcome::Folder(items, next) => {
+            let page = super::lists::folder(runtime, items, next.as_ref());
+            let mut reply = Reply::new(Body::Resources(page));
+            reply.cache = Some(runtime.settings.list_cache);
+            reply
+        }
         Outcome::Begun(task) => {
             let shown = tasks::shown(revision, *task);
             let result_type = Some(ResultType::Task);

@@ -55,7 +55,7 @@ impl Bound {
             Op::CallTool { name, args } => ("tool", name, args.as_deref().map(canonical)),
             Op::GetPrompt { name, args } => ("prompt", name, Some(json!(args).to_string())),
             Op::ReadResource { uri } => ("resource", uri, None),
-            Op::List { .. } | Op::Complete(_) | Op::Task(_) => return String::new(),
+            _ => return String::new(),
         };
         let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
         format!("{}\n{kind}\n{name}\n{digest}", self.principal.as_str())
@@ -80,7 +80,7 @@ impl Retry {
         params: &Params<'_>,
         principal: &Principal,
     ) -> Result<Option<Self>, RpcError> {
-        if let Op::List { .. } | Op::Complete(_) | Op::Task(_) = op {
+        if !matches!(op, Op::CallTool { .. } | Op::GetPrompt { .. } | Op::ReadResource { .. }) {
             return Ok(None);
         }
         let request = Bound { op: op.clone(), principal: principal.clone() };

@@ -42,6 +42,7 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
         ("prompts", ListKind::Prompts),
         ("resources", ListKind::Resources),
         ("resourceTemplates", ListKind::Templates),
+        ("skills", ListKind::Skills),
     ];
     let digests: serde_json::Map<_, _> = digests
         .iter()
