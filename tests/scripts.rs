@@ -580,3 +580,108 @@ async fn folders_of_skills_are_skills() {
     let listed = ask("resources/list", json!({})).await;
     assert_eq!(listed["resources"][0]["description"], "How to make tea.");
 }
+
+#[tokio::test]
+async fn what_goes_away_from_its_group_is_found_and_ended() {
+    let folder = Folder::new("away");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/leaves.sh", "setsid sleep 4715 & sleep 0.1; echo done"),
+            ("tools/daemon.py", "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for fd in range(3): os.close(fd)\n        os.execvp('sleep', ['sleep', '4716'])\n    os._exit(0)\nprint('done')"),
+        ],
+    )
+    .await;
+    for tool in ["leaves", "daemon"] {
+        assert_eq!(text(&result(&mut client, tool, json!({})).await), "done");
+    }
+    until("they are gone", || running("sleep\x004715") + running("sleep\x004716") == 0).await;
+}
+
+#[tokio::test]
+async fn a_script_may_not_take_the_whole_machine() {
+    let folder = Folder::new("greedy");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/bomb.sh", "# Forks.\n# @limit processes 40\nbomb() { sleep 4717 & bomb; }; bomb"),
+            ("tools/hog.py", "# Takes memory.\n# @limit memory 200MiB\nimport time\nall = []\nwhile True: all.append(bytearray(10 << 20)); time.sleep(0.01)"),
+            ("tools/busy.sh", "# Computes.\n# @limit cpu 1s\nwhile true; do :; done"),
+            ("tools/many.py", "# Opens files.\n# @limit files 32\nimport os\nfor _ in range(100): os.open('/dev/null', 0)"),
+            ("tools/fine.sh", "echo fine"),
+        ],
+    )
+    .await;
+    let words = |result: &Value| {
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"].to_string()
+    };
+    let bomb = words(&result(&mut client, "bomb", json!({})).await);
+    assert!(bomb.contains("more than 40 processes"), "{bomb}");
+    let hog = words(&result(&mut client, "hog", json!({})).await);
+    assert!(hog.contains("memory") || hog.contains("Memory"), "{hog}");
+    let busy = words(&result(&mut client, "busy", json!({})).await);
+    assert!(
+        busy.contains("computed for more than 1 s")
+            || busy.contains("XCPU")
+            || busy.contains("KILL"),
+        "{busy}"
+    );
+    let many = words(&result(&mut client, "many", json!({})).await);
+    assert!(many.contains("Too many open files"), "{many}");
+    assert_eq!(text(&result(&mut client, "fine", json!({})).await), "fine");
+    until("they are gone", || running("sleep\x004717") == 0).await;
+}
+
+#[tokio::test]
+async fn calls_may_be_limited_in_number() {
+    let folder = Folder::new("rates");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/seldom.sh", "# Seldom.\n# @limit rate 2\necho yes"),
+            (
+                "tools/alone.sh",
+                "# Alone.\n# @limit concurrency 1\nmkdir here || exit 1; sleep 0.1; rmdir here",
+            ),
+        ],
+    )
+    .await;
+    for _ in 0..2 {
+        assert_eq!(text(&result(&mut client, "seldom", json!({})).await), "yes");
+    }
+    let refused = result(&mut client, "seldom", json!({})).await;
+    assert!(text(&refused).contains("too often"), "{refused}");
+    for id in 0..5 {
+        client.send(request(id, "tools/call", call("alone", json!({})))).await;
+    }
+    for _ in 0..5 {
+        let answer = client.next().await;
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_leaves_nothing() {
+    let (folder, temporary) = (Folder::new("killed"), Folder::new("killed-temporary"));
+    write(&folder, "tools/wait.sh", "sleep 4718 & setsid sleep 4718 & sleep 4718");
+    let mut server = tokio::process::Command::new(zcp_tests::examples::zcp())
+        .args(["serve", "--stdio"])
+        .arg(&folder.0)
+        .env("TMPDIR", &temporary.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut input = server.stdin.take().expect("its input");
+    let call = modern_as(1, "tools/call", call("wait", json!({})), json!({}));
+    tokio::io::AsyncWriteExt::write_all(&mut input, format!("{call}\n").as_bytes())
+        .await
+        .expect("it reads");
+    until("it runs", || running("sleep\x004718") == 3).await;
+    server.start_kill().expect("it can be killed");
+    server.wait().await.expect("it is gone");
+    until("they are gone", || running("sleep\x004718") == 0).await;
+    let left = || fs::read_dir(&temporary.0).expect("the folder").count();
+    until("nothing is left", || left() == 0).await;
+}

@@ -40,7 +40,7 @@ impl About<'_> {
         let complaints = ran.complaints.text();
         let code = match &ran.end {
             End::Exited(status) | End::Late(_, status) => Some(code(*status)),
-            End::TooMuch => None,
+            End::TooMuch | End::Exceeded(_) => None,
         };
         let failed = !matches!(&ran.end, End::Exited(status) if status.success())
             || ran.said.error.is_some();
@@ -194,6 +194,7 @@ impl About<'_> {
                 self.name, ran.output.total
             ),
             (None, End::Exited(status)) => format!("`{}` failed: {}.", self.name, how(*status)),
+            (None, End::Exceeded(why)) => format!("`{}` was stopped: {why}.", self.name),
             (None, End::Late(..)) => return None,
         };
         if !complaints.is_empty() {

@@ -117,7 +117,7 @@ impl Host {
         let paths = std::env::split_paths(&own).chain([bin]);
         let path = std::env::join_paths(paths).map_err(io::Error::other)?;
         Ok(Self {
-            nursery: Nursery::default(),
+            nursery: Nursery::new(folder.path()),
             places: Semaphore::new(AT_ONCE),
             folder,
             env,

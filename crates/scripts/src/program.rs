@@ -5,7 +5,7 @@ use crate::{
     host::Host,
     interpreter,
     project::Project,
-    run::{self, Allowed, Ceilings, End, Job, Recipe},
+    run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
     scan,
 };
 use std::{
@@ -18,6 +18,8 @@ use zcp::{CallError, Ctx, Result};
 
 /// How long it may take unless something is said.
 const TIME: Duration = Duration::from_secs(30);
+/// Processes of one run.
+pub(crate) const PROCESSES: usize = 256;
 /// How much it may write.
 const MOST: u64 = 10 * 1024 * 1024;
 
@@ -88,6 +90,7 @@ impl Program {
                 out_names: vec!["ZCP_OUT"],
                 stdin: given.stdin,
                 ceilings: Ceilings::default(),
+                share: Share { processes: PROCESSES, memory: None, cpu: None },
             },
             allowed: Allowed { time: self.time, with_progress: None },
             shown: usize::try_from(MOST).unwrap_or(usize::MAX),
@@ -101,6 +104,7 @@ impl Program {
             End::Late(..) => {
                 Err(CallError::new(format!("`{name}` took longer than {} s", self.time.as_secs())))
             }
+            End::Exceeded(why) => Err(CallError::new(format!("`{name}` was stopped: {why}"))),
             End::TooMuch => Err(CallError::new(format!("`{name}` gave more than {MOST} bytes"))),
             End::Exited(status) => Ok(Gave {
                 bytes: ran.output.held,

@@ -8,8 +8,9 @@ use crate::{
     interpreter,
     manifest::{AsTask, Form, Manifest},
     mcp_bash,
+    program::PROCESSES,
     project::Project,
-    run::{self, Allowed, Ceilings, Job, Recipe},
+    run::{self, Allowed, Ceilings, Job, Recipe, Share},
     scan::Found,
 };
 use serde_json::{Map, Value};
@@ -148,6 +149,7 @@ impl Script {
                 out_names: vec!["ZCP_OUT"],
                 stdin: given.stdin,
                 ceilings: self.ceilings(),
+                share: self.share(),
             },
             allowed: self.allowed(ctx),
             shown: self.shown(),
@@ -207,6 +209,12 @@ impl Script {
         }
         env.extend(said.env.iter().map(|(name, value)| (name.into(), value.into())));
         env
+    }
+
+    fn share(&self) -> Share {
+        let limits = &self.manifest.limits;
+        let processes = limits.processes.unwrap_or(PROCESSES);
+        Share { processes, memory: limits.memory, cpu: limits.cpu }
     }
 
     fn ceilings(&self) -> Ceilings {

@@ -2,11 +2,14 @@
 
 mod capture;
 mod channel;
+mod family;
+mod guard;
 mod listen;
 mod patience;
 mod process;
 
 pub(crate) use capture::{Complaints, Output};
+pub(crate) use family::Share;
 pub(crate) use listen::Said;
 pub(crate) use patience::{Allowed, Late};
 pub(crate) use process::{Ceilings, Nursery, Recipe};
@@ -21,7 +24,7 @@ use std::{
     process::ExitStatus,
     time::Duration,
 };
-use tokio::{io::AsyncWriteExt, time::timeout};
+use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
 use zcp::{CallError, Ctx, Result};
 
 /// How long what a script wrote is read after it ended: others may hold its output open.
@@ -66,6 +69,8 @@ pub(crate) enum End {
     Late(Late, ExitStatus),
     /// It wrote too much.
     TooMuch,
+    /// It took more of the machine than it may, and was ended: in words.
+    Exceeded(String),
 }
 
 /// Runs a script to its end. Dropping this ends the script.
@@ -74,7 +79,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let process = nursery
         .start(&job.recipe)
         .map_err(|error| CallError::new(format!("{} cannot be started: {error}", name(program))))?;
-    let Process { stdin, stdout, stderr, channel, mut running } = process;
+    let Process { stdin, stdout, stderr, channel, member, mut running } = process;
     let (Some(stdout), Some(stderr), Some(mut channel)) = (stdout, stderr, channel) else {
         return Err(CallError::new("the script has no output"));
     };
@@ -85,17 +90,13 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let mut listener =
         ctx.map(|ctx| Listener { ctx, patience: &patience, folder, said: Said::default() });
     let end = {
-        let feeding = async {
-            if let (Some(mut stdin), Some(text)) = (stdin, &job.recipe.stdin) {
-                // One that does not read what it is given may do so.
-                let _ = stdin.write_all(text).await;
-            }
-        };
+        let feeding = feed(stdin, job.recipe.stdin.as_deref());
         let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);
         let mut beside = pin!(async { tokio::join!(feeding, complaints.read(stderr)) });
         let mut is_beside_done = false;
         let (mut listening, mut is_heard) = (pin!(hear(&mut listener, &mut channel)), false);
         let mut over = pin!(patience.over());
+        let mut exceeded = pin!(member.exceeded());
         let mut asking = pin!(listen::answer_files(ctx, &patience, job.questions.as_ref()));
         let end = loop {
             tokio::select! {
@@ -113,6 +114,10 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
                 }
                 asked = &mut asking => return Err(asked),
                 _ = &mut beside, if !is_beside_done => is_beside_done = true,
+                why = &mut exceeded => {
+                    running.kill().await?;
+                    break End::Exceeded(why);
+                }
                 late = &mut over => break End::Late(late, running.end().await?),
             }
         };
@@ -146,6 +151,13 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
         None => Said::default(),
     };
     Ok(Ran { end, output, complaints, said })
+}
+
+/// Gives a script its input. One that does not read what it is given may do so.
+async fn feed(stdin: Option<ChildStdin>, text: Option<&[u8]>) {
+    if let (Some(mut stdin), Some(text)) = (stdin, text) {
+        let _ = stdin.write_all(text).await;
+    }
 }
 
 /// Listens to a script that has somebody to talk to.

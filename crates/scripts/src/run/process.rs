@@ -1,13 +1,17 @@
 //! A script's process and all that come of it: started without a shell, ended as a whole.
 
-use super::channel::{Channel, Ends};
+use super::{
+    channel::{Channel, Ends},
+    family::{Family, MARK, Member, Share},
+    guard::Guard,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 use std::{
     ffi::OsString,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -30,6 +34,8 @@ pub(crate) struct Recipe {
     pub(crate) out_names: Vec<&'static str>,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) ceilings: Ceilings,
+    /// What all processes of it may have together.
+    pub(crate) share: Share,
 }
 
 /// What the system itself refuses a process.
@@ -41,28 +47,56 @@ pub(crate) struct Ceilings {
 }
 
 /// Starts processes, and sees to it that none is left.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Nursery {
     /// Held while a process is started: what it inherits must reach no other.
     spawning: Mutex<()>,
+    family: Arc<Family>,
+    /// Looks after the family, once there is one, and after its end.
+    keeping: OnceLock<Option<Guard>>,
+    /// What is removed when this server is killed.
+    folder: PathBuf,
     tracker: TaskTracker,
+    keeper: TaskTracker,
 }
 
 impl Nursery {
+    /// `folder` is removed even if this server is killed.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            spawning: Mutex::default(),
+            family: Family::new(),
+            keeping: OnceLock::new(),
+            tracker: TaskTracker::new(),
+            keeper: TaskTracker::new(),
+        }
+    }
+
     /// Starts a process in a group of its own, with a channel beside its standard ones.
     pub(crate) fn start(&self, recipe: &Recipe) -> io::Result<Process> {
+        self.keeping.get_or_init(|| {
+            self.family.keep(&self.keeper);
+            let guard = Guard::start(self.family.tag(), &self.folder);
+            guard.map_err(|error| tracing::warn!("a killed server may leave scripts: {error}")).ok()
+        });
         let (channel, ends) = Channel::new()?;
         let mut command = Command::new(&recipe.program);
         command.args(&recipe.args).current_dir(&recipe.cwd).env_clear();
         command.envs(recipe.env.iter().map(|(name, value)| (name, value)));
         command.envs(recipe.out_names.iter().map(|name| (name, ends.out_path())));
         command.env("ZCP_IN", ends.in_path());
+        let (number, mark) = self.family.number();
+        command.env(MARK, mark);
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = self.spawn(&mut command, &ends)?;
         let group = Group::of(&child);
         group.set(recipe.ceilings);
+        let leader = group.0.map_or(0, Pid::as_raw_pid);
+        let member = self.family.add(number, leader, recipe.share);
         Ok(Process {
+            member,
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
@@ -91,6 +125,7 @@ pub(crate) struct Process {
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
     pub(crate) channel: Option<Channel>,
+    pub(crate) member: Member,
     pub(crate) running: Running,
 }
 
@@ -109,6 +144,12 @@ impl Running {
         self.child = None;
         self.group.signal(Signal::KILL);
         status
+    }
+
+    /// Ends it at once.
+    pub(crate) async fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.group.signal(Signal::KILL);
+        self.wait().await
     }
 
     /// Tells it to end, and after a while makes it.
