@@ -90,8 +90,12 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
 
 impl Host {
     /// `jq` is a program that does as jq does, for machines without one.
-    pub(crate) fn new(jq: Option<&Path>, env: BTreeMap<String, String>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("zcp-").tempdir()?;
+    pub(crate) fn new(
+        jq: Option<&Path>,
+        env: BTreeMap<String, String>,
+        temporary: &Path,
+    ) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zcp-").tempdir_in(temporary)?;
         for name in ["sdk", "bin", "outputs", "calls"] {
             fs::create_dir(folder.path().join(name))?;
         }

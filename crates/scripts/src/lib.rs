@@ -85,12 +85,18 @@ pub struct Folder {
     root: PathBuf,
     jq: Option<PathBuf>,
     env: BTreeMap<String, String>,
+    temporary: PathBuf,
 }
 
 impl Scripts {
     /// A folder; [`open`](Folder::open) looks into it.
     pub fn folder(root: impl Into<PathBuf>) -> Folder {
-        Folder { root: root.into(), jq: None, env: host::environment() }
+        Folder {
+            root: root.into(),
+            jq: None,
+            env: host::environment(),
+            temporary: std::env::temp_dir(),
+        }
     }
 
     /// A server that is called as the folder is, and offers what is in it.
@@ -128,6 +134,13 @@ impl Folder {
         self
     }
 
+    /// Where temporary files go, instead of where the system has them.
+    #[must_use]
+    pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.temporary = folder.into();
+        self
+    }
+
     /// A variable of the server's environment, instead of the one this process has. Which of them
     /// a script sees is another question.
     #[must_use]
@@ -145,7 +158,7 @@ impl Folder {
                 format!("{} is no folder", root.display()),
             ));
         }
-        let host = Arc::new(Host::new(self.jq.as_deref(), self.env)?);
+        let host = Arc::new(Host::new(self.jq.as_deref(), self.env, &self.temporary)?);
         // Watched before it is looked at, so that nothing falls between.
         let watching = Watching::new(&root);
         let first = catalog::look(&root, &host);

@@ -168,16 +168,33 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(child) = self.child.take() else { return };
-        let group = self.group;
-        let mut running = Self { child: Some(child), group, tracker: self.tracker.clone() };
-        match tokio::runtime::Handle::try_current() {
-            // Nobody waits for it: it is told to end, and then made to.
-            Ok(handle) => drop(self.tracker.spawn_on(async move { running.end().await }, &handle)),
-            Err(_) => {
-                group.signal(Signal::KILL);
-                running.child = None;
-            }
+        // Nobody waits for it: it is told to end, and then made to.
+        let ending = Ending { child, group: self.group };
+        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+            self.tracker.spawn_on(ending.end(), &handle);
         }
+    }
+}
+
+/// A process that is told to end. Dropping it makes it.
+struct Ending {
+    child: Child,
+    group: Group,
+}
+
+impl Ending {
+    async fn end(mut self) {
+        self.group.signal(Signal::TERM);
+        if timeout(GRACE, self.child.wait()).await.is_err() {
+            self.group.signal(Signal::KILL);
+            let _ = self.child.wait().await;
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.group.signal(Signal::KILL);
     }
 }
 

@@ -1,0 +1,151 @@
+//! Ten thousand calls of scripts, many of which are cancelled, cut off, killed, too slow or too
+//! greedy: nothing of them is left, and the others never notice. Slow, so it has a part of its own:
+//! `./test scripts`.
+
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+use tokio::time::{sleep, timeout};
+use zcp_client::{Client, Http};
+use zcp_scripts::Scripts;
+use zcp_tests::{folder::Folder, http::HttpServer};
+
+const CALLS: usize = 10_000;
+const AT_ONCE: usize = 24;
+/// How much more memory is held at the end than after a fifth of the calls, in KiB.
+const GROWN: u64 = 24 * 1024;
+
+const TOOLS: [(&str, &str); 8] = [
+    ("echo", "# Echoes.\n# @param word string\n# @args env\necho \"$ARG_WORD\""),
+    ("fails", "echo broken >&2; exit 7"),
+    ("waits", "sleep 4730 & sleep 4730"),
+    ("late", "# Late.\n# @timeout 1s\nsleep 4731 & sleep 4731"),
+    ("dies", "sleep 4732 & kill -9 $$"),
+    ("leaves", "sleep 4733 & setsid sleep 4733 & echo left"),
+    ("bombs", "# Forks.\n# @limit processes 20\nbomb() { sleep 4734 & bomb; }; bomb"),
+    ("writes", "# Writes.\n# @limit output 1k\nhead -c 100000 /dev/zero | tr '\\0' x"),
+];
+
+/// What a call is, by its number: nobody can foresee it, and every run is the same.
+fn kind(number: usize) -> &'static str {
+    let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    match mixed % 1000 {
+        0..20 => "bombs",
+        20..50 => "late",
+        50..150 => "waits",
+        150..200 => "dies",
+        200..260 => "leaves",
+        260..320 => "fails",
+        320..340 => "writes",
+        _ => "echo",
+    }
+}
+
+fn held() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("it is told");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").expect("it is told").count()
+}
+
+/// Processes of the storm's scripts.
+fn running() -> usize {
+    let all = fs::read_dir("/proc").expect("processes").flatten();
+    let lines = all.map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default());
+    lines.filter(|line| String::from_utf8_lossy(line).starts_with("sleep\x00473")).count()
+}
+
+async fn call(client: &Client, number: usize, odd: &AtomicUsize) {
+    let kind = kind(number);
+    let called = client.tool(kind).args(json!({ "word": number.to_string() })).send();
+    if kind == "waits" {
+        // Whoever hangs up ends it.
+        let cut = Duration::from_millis(20 + (number as u64 % 7) * 30);
+        assert!(timeout(cut, called).await.is_err(), "it waits for ever");
+        odd.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let called = timeout(Duration::from_secs(60), called).await.expect("it ends");
+    match kind {
+        "echo" => {
+            let result = called.expect("the call is unharmed");
+            assert_eq!(result.content[0].as_text(), Some(number.to_string().as_str()));
+        }
+        "leaves" => drop(called.expect("it leaves")),
+        "writes" => assert_eq!(called.expect("it writes").content.len(), 3),
+        _ => {
+            odd.fetch_add(1, Ordering::Relaxed);
+            let failed = called.expect("it says why");
+            assert!(failed.is_error, "{kind}: {failed:?}");
+            let failed = format!("{failed:?}");
+            let why = match kind {
+                "fails" => "exit code 7",
+                "late" => "timed out",
+                "dies" => "signal 9",
+                _ => "more than 20 processes",
+            };
+            assert!(failed.contains(why), "{kind}: {failed}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_calls_leave_nothing_behind() {
+    let (folder, temporary) = (Folder::new("storm"), Folder::new("storm-temporary"));
+    for (name, text) in TOOLS {
+        let path = folder.0.join(format!("{name}.sh"));
+        fs::write(&path, text).expect("it is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    }
+    let scripts = Scripts::folder(&folder.0).temporary(&temporary.0).open().expect("it opens");
+    let processes = scripts.processes();
+    let server =
+        HttpServer::with(scripts.server().build().expect("no mistakes"), |http| http).await;
+    let client = Client::connect(Http::new(server.url("/mcp")).expect("an address")).await;
+    let client = client.expect("it is reached");
+    let (begun, odd) = (Instant::now(), AtomicUsize::new(0));
+    let (mut memory, mut files) = (0, 0);
+    for part in 0..5 {
+        let numbers = part * CALLS / 5..(part + 1) * CALLS / 5;
+        stream::iter(numbers)
+            .for_each_concurrent(AT_ONCE, |number| call(&client, number, &odd))
+            .await;
+        if part == 0 {
+            sleep(Duration::from_secs(1)).await;
+            (memory, files) = (held(), open_files());
+        }
+    }
+    let odd = odd.load(Ordering::Relaxed);
+    println!("{CALLS} calls in {:.0?}, {odd} of them cut off or failed", begun.elapsed());
+    assert!(odd > CALLS / 5, "{odd}");
+    let waiting = Instant::now();
+    while running() > 0 || open_files() > files + 8 {
+        let (left, open) = (running(), open_files());
+        assert!(
+            waiting.elapsed() < Duration::from_secs(10),
+            "{left} processes, {open} of {files} files"
+        );
+        sleep(Duration::from_millis(50)).await;
+    }
+    println!("memory: {memory} KiB after a fifth, {} KiB at the end", held());
+    assert!(held() < memory + GROWN);
+    client.close().await;
+    server.close().await;
+    processes.ended().await;
+    drop(processes);
+    // What was too long to be shown goes with the server.
+    let left: Vec<_> = fs::read_dir(&temporary.0)
+        .expect("the folder")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
