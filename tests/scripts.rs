@@ -3,64 +3,19 @@
 use serde_json::{Value, json};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::Path,
     time::{Duration, Instant},
 };
 use zcp_scripts::Scripts;
 use zcp_tests::{
-    all_capabilities, call, folder::Folder, modern_as, notification, pipe::PipeClient, request,
+    all_capabilities, call,
+    folder::Folder,
+    modern_as, notification,
+    pipe::PipeClient,
+    request,
+    script::{LAST, open, result, running, serve, until, write},
     text,
 };
-
-const LAST: &str = "2025-11-25";
-
-/// Writes a file of a project; scripts with a first line of their own are executable.
-fn write(folder: &Folder, name: &str, content: &str) {
-    let path = folder.0.join(name);
-    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
-    fs::write(&path, content).expect("it can be written");
-    let mode = if content.starts_with("#!") { 0o755 } else { 0o644 };
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
-}
-
-fn open(folder: &Folder) -> Scripts {
-    let scripts = Scripts::folder(&folder.0).jq(zcp_tests::examples::zcp());
-    scripts.open().expect("the folder opens")
-}
-
-/// A client of the last handshake revision on a folder with these files.
-async fn serve(folder: &Folder, files: &[(&str, &str)]) -> PipeClient {
-    files.iter().for_each(|(name, content)| write(folder, name, content));
-    let scripts = open(folder);
-    assert_eq!(*scripts.mistakes().borrow(), Vec::<String>::new());
-    PipeClient::open(scripts.server(), LAST).await
-}
-
-async fn result(client: &mut PipeClient, tool: &str, args: Value) -> Value {
-    let answer = client.ask(request(7, "tools/call", call(tool, args))).await;
-    assert!(answer.get("result").is_some(), "{answer}");
-    answer["result"].clone()
-}
-
-/// The processes that were started with a word in their command line.
-fn running(word: &str) -> usize {
-    let all = fs::read_dir("/proc").expect("processes").flatten();
-    all.filter(|entry| {
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(word)
-            && !entry.path().ends_with(std::process::id().to_string())
-    })
-    .count()
-}
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
 
 const ECHO: &str = "#!/usr/bin/env bash\n# Says what it is given.\n# @param word string\ncat; echo; echo \"[$ARG_WORD]\"\n";
 

@@ -18,6 +18,7 @@ pub mod project;
 pub mod redis;
 pub mod replica;
 pub mod rich;
+pub mod script;
 pub mod socket;
 pub mod sse2024;
 pub mod talk;

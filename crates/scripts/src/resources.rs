@@ -117,7 +117,11 @@ impl Maker {
         // such thing.
         let runs =
             !self.project.is_mcp_bash && said.provider.is_none() && scan::is_executable(file);
-        let source = match (said.provider.clone(), runs.then(|| scan::program(file)).flatten()) {
+        let provider = said
+            .provider
+            .clone()
+            .filter(|provider| provider != "file" || said.uri_template.is_some());
+        let source = match (provider, runs.then(|| scan::program(file)).flatten()) {
             (Some(provider), _) if said.uri.is_some() || said.uri_template.is_some() => {
                 Source::Provider(provider)
             }

@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -43,7 +43,8 @@ pub(crate) struct Family {
 /// One run.
 #[derive(Debug)]
 struct Run {
-    leader: i32,
+    /// Its first process, once there is one.
+    leader: OnceLock<i32>,
     share: Share,
     exceeded: Mutex<Option<String>>,
     changed: Notify,
@@ -76,15 +77,15 @@ impl Family {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for a run, and what marks it.
-    pub(crate) fn number(&self) -> (u64, String) {
+    /// Counts a run that is about to begin: none of its processes is taken for one that was left.
+    pub(crate) fn begin(self: &Arc<Self>, share: Share) -> Member {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number, format!("{}-{number}", self.tag))
-    }
-
-    /// Counts a run that has begun.
-    pub(crate) fn add(self: &Arc<Self>, number: u64, leader: i32, share: Share) -> Member {
-        let run = Run { leader, share, exceeded: Mutex::default(), changed: Notify::new() };
+        let run = Run {
+            leader: OnceLock::new(),
+            share,
+            exceeded: Mutex::default(),
+            changed: Notify::new(),
+        };
         let run = Arc::new(run);
         self.runs().insert(number, run.clone());
         self.begun.notify_one();
@@ -127,10 +128,11 @@ impl Family {
             children.entry(process.parent).or_default().push(process);
         }
         for (_, run) in &runs {
-            let group = processes.iter().filter(|process| process.group == run.leader);
+            let Some(leader) = run.leader.get().copied() else { continue };
+            let group = processes.iter().filter(|process| process.group == leader);
             let mut all: HashMap<i32, &Process> =
                 group.map(|process| (process.id, process)).collect();
-            let mut open: Vec<i32> = all.keys().copied().chain([run.leader]).collect();
+            let mut open: Vec<i32> = all.keys().copied().chain([leader]).collect();
             while let Some(parent) = open.pop() {
                 for child in children.get(&parent).into_iter().flatten() {
                     if all.insert(child.id, child).is_none() {
@@ -157,7 +159,7 @@ impl Family {
             match self.whose(process.id) {
                 None => others.push((process.id, process.started)),
                 Some(number) if runs.iter().any(|(running, _)| *running == number) => (),
-                // It may have begun after the runs were looked at.
+                // It began after the runs were looked at.
                 Some(number) if self.runs().contains_key(&number) => (),
                 Some(_) => end(process, own),
             }
@@ -227,6 +229,16 @@ impl Run {
 }
 
 impl Member {
+    /// What its processes are marked with.
+    pub(crate) fn mark(&self) -> String {
+        format!("{}-{}", self.family.tag, self.number)
+    }
+
+    /// It has begun, with this process.
+    pub(crate) fn leads(&self, leader: i32) {
+        let _ = self.run.leader.set(leader);
+    }
+
     /// Waits until it has more than it may: what that is.
     pub(crate) async fn exceeded(&self) -> String {
         loop {

@@ -86,15 +86,14 @@ impl Nursery {
         command.envs(recipe.env.iter().map(|(name, value)| (name, value)));
         command.envs(recipe.out_names.iter().map(|name| (name, ends.out_path())));
         command.env("ZCP_IN", ends.in_path());
-        let (number, mark) = self.family.number();
-        command.env(MARK, mark);
+        let member = self.family.begin(recipe.share);
+        command.env(MARK, member.mark());
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = self.spawn(&mut command, &ends)?;
         let group = Group::of(&child);
         group.set(recipe.ceilings);
-        let leader = group.0.map_or(0, Pid::as_raw_pid);
-        let member = self.family.add(number, leader, recipe.share);
+        group.0.into_iter().for_each(|leader| member.leads(leader.as_raw_pid()));
         Ok(Process {
             member,
             stdin: child.stdin.take(),

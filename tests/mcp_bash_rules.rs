@@ -1,0 +1,443 @@
+//! What mcp-bash gets wrong is right here, one test for each; and what it promises is kept.
+//! `docs/mcp-bash.md` has the list.
+
+use serde_json::{Value, json};
+use std::{fs, time::Duration};
+use zcp_scripts::Scripts;
+use zcp_tests::{
+    all_capabilities, call,
+    folder::Folder,
+    initialize, notification,
+    pipe::PipeClient,
+    request,
+    script::{LAST, open, result, running, serve, until, write},
+    text,
+};
+
+/// What makes a folder a project of mcp-bash.
+const PROJECT: (&str, &str) =
+    ("server.d/server.meta.json", r#"{"name":"project","title":"A Project"}"#);
+
+fn tool<'a>(script: &'a str, meta: &'a str) -> [(&'a str, &'a str); 3] {
+    [PROJECT, ("tools/one/tool.sh", script), ("tools/one/tool.meta.json", meta)]
+}
+
+async fn list(client: &mut PipeClient, method: &str, member: &str) -> Vec<Value> {
+    let answer = client.ask(request(3, method, json!({}))).await;
+    answer["result"][member].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
+}
+
+async fn read(client: &mut PipeClient, uri: &str) -> Value {
+    client.ask(request(4, "resources/read", json!({ "uri": uri }))).await
+}
+
+/// A client with a folder's variables of its own.
+async fn with_env(folder: &Folder, env: &[(&str, &str)]) -> PipeClient {
+    let scripts =
+        env.iter().fold(Scripts::folder(&folder.0), |all, (name, value)| all.env(*name, *value));
+    PipeClient::open(scripts.open().expect("it opens").server(), LAST).await
+}
+
+#[tokio::test]
+async fn d1_a_failure_reaches_the_model() {
+    let folder = Folder::new("d1");
+    let mut client = serve(&folder, &tool("echo no >&2; exit 2", r#"{"name":"one"}"#)).await;
+    let failed = result(&mut client, "one", json!({})).await;
+    assert_eq!((&failed["isError"], &failed["_meta"]["exitCode"]), (&json!(true), &json!(2)));
+}
+
+#[tokio::test]
+async fn d2_progress_and_logs_come_before_the_answer_each_once() {
+    let folder = Folder::new("d2");
+    let script = "source \"$MCP_SDK/tool-sdk.sh\"\nmcp_progress 10 begun\nmcp_log_info here hello\nsleep 0.3\nmcp_progress 90 nearly\nmcp_emit_text done";
+    let mut client = serve(&folder, &tool(script, r#"{"name":"one"}"#)).await;
+    let mut params = call("one", json!({}));
+    params["_meta"] = json!({ "progressToken": "1" });
+    let said = client.exchange(request(1, "tools/call", params)).await;
+    let methods: Vec<_> =
+        said.iter().map(|one| one["method"].as_str().unwrap_or("answer")).collect();
+    assert_eq!(
+        methods,
+        ["notifications/progress", "notifications/message", "notifications/progress", "answer"]
+    );
+    // A token stays what it was, and a total that is not known is not there.
+    assert_eq!(said[0]["params"]["progressToken"], "1");
+    assert_eq!(said[0]["params"].get("total"), None);
+}
+
+#[tokio::test]
+async fn d3_a_call_does_not_last_for_ever() {
+    let folder = Folder::new("d3");
+    tool("sleep 4740", r#"{"name":"one"}"#)
+        .iter()
+        .for_each(|(name, text)| write(&folder, name, text));
+    let mut client = with_env(&folder, &[("MCPBASH_DEFAULT_TOOL_TIMEOUT", "1")]).await;
+    let late = result(&mut client, "one", json!({})).await;
+    assert_eq!(late["structuredContent"]["error"]["type"], "timeout");
+}
+
+#[tokio::test]
+async fn d4_a_tool_reads_nothing_of_the_client() {
+    let folder = Folder::new("d4");
+    let mut client =
+        serve(&folder, &tool("read -r line; echo \"got:$line\"", r#"{"name":"one"}"#)).await;
+    client.send(request(1, "tools/call", call("one", json!({})))).await;
+    client.send(request(2, "ping", json!({}))).await;
+    let answers = [client.next().await, client.next().await];
+    assert!(answers.iter().any(|answer| answer["id"] == 2 && answer["result"] == json!({})));
+    let called = answers.iter().find(|answer| answer["id"] == 1).expect("an answer");
+    assert_eq!(text(&called["result"]), "got:\n");
+}
+
+#[tokio::test]
+async fn d5_subscriptions_are_by_address() {
+    let folder = Folder::new("d5");
+    let mut client = serve(&folder, &[PROJECT, ("resources/a.txt", "a")]).await;
+    let uri = list(&mut client, "resources/list", "resources").await[0]["uri"].clone();
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        assert_eq!(
+            client.ask(request(1, method, json!({ "uri": uri }))).await["result"],
+            json!({})
+        );
+    }
+}
+
+#[tokio::test]
+async fn d6_unknown_revisions_are_answered_and_pings_always() {
+    let folder = Folder::new("d6");
+    tool("true", r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    let mut client = PipeClient::new(open(&folder).server());
+    assert_eq!(client.ask(request(0, "ping", json!({}))).await["result"], json!({}));
+    assert_eq!(client.ask(initialize(1, "1999-01-01")).await["result"]["protocolVersion"], LAST);
+}
+
+#[tokio::test]
+async fn d7_files_are_read_as_they_are() {
+    let folder = Folder::new("d7");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("resources/a b.md", "# A\n\n"),
+            ("resources/c.txt", "{}\n"),
+            ("resources/c.meta.json", r#"{"mimeType":"application/x-own"}"#),
+        ],
+    )
+    .await;
+    for one in list(&mut client, "resources/list", "resources").await {
+        let answer = read(&mut client, one["uri"].as_str().expect("a uri")).await;
+        let content = &answer["result"]["contents"][0];
+        let (wanted, mime) = match one["name"].as_str() {
+            Some("a b") => ("# A\n\n", "text/markdown"),
+            _ => ("{}\n", "application/x-own"),
+        };
+        assert_eq!((&content["text"], &content["mimeType"]), (&json!(wanted), &json!(mime)));
+    }
+}
+
+#[tokio::test]
+async fn d8_templates_of_own_schemes_are_read_by_their_providers() {
+    let folder = Folder::new("d8");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("providers/my.sh", "#!/bin/sh\necho \"read $1\""),
+            ("providers/other.sh", "#!/bin/sh\necho \"other $1\""),
+            ("resources/t.meta.json", r#"{"name":"t","uriTemplate":"my://t/{id}"}"#),
+            (
+                "resources/u.meta.json",
+                r#"{"name":"u","uriTemplate":"your://u/{id}","provider":"other"}"#,
+            ),
+        ],
+    )
+    .await;
+    let answer = read(&mut client, "my://t/5").await;
+    assert_eq!(answer["result"]["contents"][0]["text"], "read my://t/5\n");
+    let answer = read(&mut client, "your://u/6").await;
+    assert_eq!(answer["result"]["contents"][0]["text"], "other your://u/6\n", "{answer}");
+}
+
+#[tokio::test]
+async fn d9_one_name_twice_leaves_the_rest_and_notes_are_no_resources() {
+    let folder = Folder::new("d9");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("resources/x/same.txt", "1"),
+            ("resources/y/same.txt", "2"),
+            ("resources/x/README.md", "note"),
+            ("resources/y/README.md", "note"),
+            ("prompts/README.md", "note"),
+            ("prompts/p.txt", "Hi"),
+        ],
+    )
+    .await;
+    assert_eq!(list(&mut client, "resources/list", "resources").await.len(), 2);
+    assert_eq!(list(&mut client, "prompts/list", "prompts").await.len(), 1);
+}
+
+#[tokio::test]
+async fn d10_names_are_told_apart_and_helpers_are_no_tools() {
+    let folder = Folder::new("d10");
+    for (name, script) in [("a", "echo a"), ("b", "echo b")] {
+        write(&folder, &format!("tools/{name}/tool.sh"), script);
+        write(&folder, &format!("tools/{name}/tool.meta.json"), r#"{"name":"same"}"#);
+    }
+    write(&folder, "tools/a/helper.sh", "#!/bin/sh\necho no tool");
+    write(&folder, PROJECT.0, PROJECT.1);
+    let scripts = open(&folder);
+    assert!(scripts.mistakes().borrow().iter().any(|mistake| mistake.contains("`same`")));
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    assert_eq!(list(&mut client, "tools/list", "tools").await.len(), 1);
+}
+
+#[tokio::test]
+async fn d11_and_d12_lists_say_what_the_protocol_says_and_titles_stay() {
+    let folder = Folder::new("d11");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("tools/one/tool.sh", "source \"$MCP_SDK/tool-sdk.sh\"; mcp_emit_text hi"),
+            ("tools/one/tool.meta.json", r#"{"name":"one","title":"One","description":"x","timeoutSecs":5,"annotations":{"readOnlyHint":true}}"#),
+            ("resources/r.txt", "r"),
+            ("resources/r.meta.json", r#"{"name":"r","title":"R","uri":"r://r","provider":"file"}"#),
+            ("prompts/p.txt", "Hello {{who}}"),
+            ("prompts/p.meta.json", r#"{"name":"p","title":"P","role":"user","metadata":null,"arguments":{"type":"object","properties":{"who":{"type":"string"}}}}"#),
+        ],
+    )
+    .await;
+    let keys = |value: &Value| -> Vec<String> {
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    let tool = &list(&mut client, "tools/list", "tools").await[0];
+    assert_eq!(keys(tool), ["name", "title", "description", "inputSchema", "annotations"]);
+    let resource = &list(&mut client, "resources/list", "resources").await[0];
+    assert_eq!(keys(resource), ["uri", "name", "title", "mimeType", "size"]);
+    let prompt = &list(&mut client, "prompts/list", "prompts").await[0];
+    assert_eq!(keys(prompt), ["name", "title", "arguments"]);
+    assert_eq!(
+        (&tool["title"], &resource["title"], &prompt["title"]),
+        (&json!("One"), &json!("R"), &json!("P"))
+    );
+    assert_eq!(keys(&result(&mut client, "one", json!({})).await), ["content", "_meta"]);
+    let got = client
+        .ask(request(5, "prompts/get", json!({ "name": "p", "arguments": { "who": "you" } })))
+        .await;
+    assert_eq!(keys(&got["result"]), ["messages"]);
+}
+
+#[tokio::test]
+async fn d13_output_schemas_are_for_success_and_are_held_to() {
+    let folder = Folder::new("d13");
+    let meta = r#"{"name":"one","outputSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}}"#;
+    let script = "source \"$MCP_SDK/tool-sdk.sh\"\ncase \"$(mcp_args_get '.how')\" in bad) echo '{\"n\":0}' ;; fail) mcp_error not_found 'No such thing' ;; list) echo '[1]' ;; *) echo '{\"n\":1}' ;; esac";
+    let mut client = serve(&folder, &tool(script, meta)).await;
+    let mut how = async |how: &str| result(&mut client, "one", json!({ "how": how })).await;
+    assert_eq!(how("good").await["structuredContent"], json!({ "n": 1 }));
+    let failed = how("fail").await;
+    assert!(failed["isError"] == true && failed.to_string().contains("No such thing"), "{failed}");
+    let bad = how("bad").await;
+    assert!(bad["isError"] == true && text(&bad).contains("schema"), "{bad}");
+    assert_eq!(how("list").await["isError"], true);
+}
+
+#[tokio::test]
+async fn d14_prompts_want_what_they_need_and_take_lines() {
+    let folder = Folder::new("d14");
+    let meta = r#"{"name":"p","arguments":{"type":"object","properties":{"code":{"type":"string"}},"required":["code"]}}"#;
+    let mut client = serve(
+        &folder,
+        &[PROJECT, ("prompts/p.txt", "See {{code}}"), ("prompts/p.meta.json", meta)],
+    )
+    .await;
+    let missing = client.ask(request(1, "prompts/get", json!({ "name": "p" }))).await;
+    assert_eq!(missing["error"]["code"], -32602);
+    let got = client
+        .ask(request(2, "prompts/get", json!({ "name": "p", "arguments": { "code": "a\nb" } })))
+        .await;
+    assert_eq!(got["result"]["messages"][0]["content"]["text"], "See a\nb");
+}
+
+#[tokio::test]
+async fn d15_nothing_is_made_up_as_a_completion() {
+    let folder = Folder::new("d15");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("prompts/p.txt", "{{a}}"),
+            ("prompts/q.txt", "{{a}}"),
+            ("prompts/q.completion.sh", "#!/bin/sh\necho '[\"x\"]'"),
+        ],
+    )
+    .await;
+    let mut complete = async |name: &str| {
+        let params = json!({ "ref": { "type": "ref/prompt", "name": name }, "argument": { "name": "a", "value": "q" } });
+        client.ask(request(1, "completion/complete", params)).await
+    };
+    assert_eq!(complete("p").await["result"]["completion"]["values"], json!([]));
+    assert_eq!(complete("q").await["result"]["completion"]["values"], json!(["x"]));
+    assert_eq!(complete("nobody").await["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn d16_the_secret_stays_with_the_server() {
+    let folder = Folder::new("d16");
+    tool("env", r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    let secret = "s".repeat(40);
+    let mut client = with_env(
+        &folder,
+        &[("MCPBASH_REMOTE_TOKEN", &secret), ("MCPBASH_OTHER", "seen"), ("OTHER", "unseen")],
+    )
+    .await;
+    let shown = result(&mut client, "one", json!({})).await.to_string();
+    assert!(
+        shown.contains("MCPBASH_OTHER=seen")
+            && !shown.contains(&secret)
+            && !shown.contains("unseen"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn d17_tools_know_whether_pages_are_shown() {
+    let folder = Folder::new("d17");
+    let script = "source \"$MCP_SDK/tool-sdk.sh\"; mcp_client_supports_ui && mcp_emit_text yes || mcp_emit_text no";
+    tool(script, r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    for (extensions, said) in
+        [(json!({}), "no"), (json!({ "io.modelcontextprotocol/ui": {} }), "yes")]
+    {
+        let mut client = PipeClient::new(open(&folder).server());
+        let params = json!({ "protocolVersion": LAST, "capabilities": { "extensions": extensions }, "clientInfo": { "name": "t", "version": "1" } });
+        client.ask(request(0, "initialize", params)).await;
+        assert_eq!(text(&result(&mut client, "one", json!({})).await).trim(), said);
+    }
+}
+
+#[tokio::test]
+async fn d18_a_script_is_run_by_what_its_first_line_says() {
+    let folder = Folder::new("d18");
+    write(&folder, PROJECT.0, PROJECT.1);
+    fs::create_dir_all(folder.0.join("tools/snake")).expect("a folder");
+    // Without the permission to be executed.
+    fs::write(folder.0.join("tools/snake/tool.py"), "#!/usr/bin/env python3\nprint('python')")
+        .expect("written");
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    assert_eq!(text(&result(&mut client, "snake", json!({})).await), "python\n");
+}
+
+#[tokio::test]
+async fn d20_questions_have_the_shape_of_the_protocol() {
+    let folder = Folder::new("d20");
+    let script = "source \"$MCP_SDK/tool-sdk.sh\"\nmcp_elicit_titled_multi_choice 'Which?' 'a:Apple' 'b:Bean' >/dev/null\nmcp_elicit_url 'Go there' https://example.com/x >/dev/null\nmcp_emit_text done";
+    tool(script, r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    let mut client = PipeClient::new(open(&folder).server());
+    let params = json!({ "protocolVersion": LAST, "capabilities": all_capabilities(), "clientInfo": { "name": "t", "version": "1" } });
+    client.ask(request(0, "initialize", params)).await;
+    client.send(notification("notifications/initialized", json!({}))).await;
+    client.send(request(1, "tools/call", call("one", json!({})))).await;
+    let asked = client.next().await;
+    let choices = &asked["params"]["requestedSchema"]["properties"]["choices"]["items"]["anyOf"];
+    assert_eq!(choices[0], json!({ "const": "a", "title": "Apple" }), "{asked}");
+    let answer = json!({ "action": "accept", "content": { "choices": ["a"] } });
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer })).await;
+    let visit = client.next().await;
+    assert_eq!(
+        (&visit["params"]["mode"], &visit["params"]["url"]),
+        (&json!("url"), &json!("https://example.com/x"))
+    );
+    assert!(visit["params"]["elicitationId"].is_string(), "{visit}");
+    client
+        .send(json!({ "jsonrpc": "2.0", "id": visit["id"], "result": { "action": "accept" } }))
+        .await;
+    assert_eq!(text(&client.next().await["result"]).trim(), "done");
+}
+
+#[tokio::test]
+async fn d21_batches_are_answered_as_one_and_cancelling_holds_nobody_up() {
+    let folder = Folder::new("d21");
+    tool("sleep 4741", r#"{"name":"one"}"#)
+        .iter()
+        .for_each(|(name, text)| write(&folder, name, text));
+    let mut client = PipeClient::open(open(&folder).server(), "2025-03-26").await;
+    client.send(json!([request(1, "ping", json!({})), request(2, "ping", json!({}))])).await;
+    assert_eq!(client.next().await.as_array().map(Vec::len), Some(2));
+    for id in 10..40 {
+        client.send(request(id, "tools/call", call("one", json!({})))).await;
+    }
+    until("they run", || running("sleep\x004741") == 30).await;
+    for id in 10..40 {
+        client.send(notification("notifications/cancelled", json!({ "requestId": id }))).await;
+    }
+    let pinged = tokio::time::timeout(
+        Duration::from_millis(900),
+        client.ask(request(50, "ping", json!({}))),
+    );
+    assert_eq!(pinged.await.expect("at once")["result"], json!({}));
+    until("they are gone", || running("sleep\x004741") == 0).await;
+}
+
+#[tokio::test]
+async fn d22_changes_are_told_at_once_and_only_then() {
+    let folder = Folder::new("d22");
+    let mut client = serve(&folder, &tool("true", r#"{"name":"one"}"#)).await;
+    client.silent(Duration::from_millis(700)).await;
+    write(&folder, "tools/two/tool.sh", "echo two");
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+    assert_eq!(text(&result(&mut client, "two", json!({})).await), "two\n");
+}
+
+#[tokio::test]
+async fn long_arguments_come_in_a_file() {
+    let folder = Folder::new("long-arguments");
+    let script = "echo \"${#MCP_TOOL_ARGS_JSON} $(wc -c < \"${MCP_TOOL_ARGS_FILE:-/dev/null}\")\"\n# MCP_TOOL_";
+    let mut client = serve(&folder, &tool(script, r#"{"name":"one"}"#)).await;
+    assert_eq!(text(&result(&mut client, "one", json!({ "a": "x" })).await).trim(), "9 0");
+    let long = result(&mut client, "one", json!({ "a": "x".repeat(70_000) })).await;
+    assert_eq!(text(&long).trim(), "0 70008");
+}
+
+#[tokio::test]
+async fn a_list_of_what_is_registered_is_taken_at_its_word() {
+    let folder = Folder::new("registered");
+    write(&folder, "tools/a/tool.sh", "echo a");
+    write(&folder, "tools/b.sh", "echo b");
+    write(&folder, "resources/r.txt", "r");
+    let register = |text: &str| {
+        write(&folder, "server.d/register.json", text);
+        let scripts = open(&folder);
+        let mistakes = scripts.mistakes().borrow().join("; ");
+        (PipeClient::open(scripts.server(), LAST), mistakes)
+    };
+    // What is not named is found; an empty list is empty.
+    let (client, mistakes) = register(
+        r#"{"version":1,"tools":[{"name":"only","path":"b.sh"}],"resources":null,"prompts":[]}"#,
+    );
+    assert_eq!(mistakes, "");
+    let mut client = client.await;
+    let tools = list(&mut client, "tools/list", "tools").await;
+    assert_eq!((tools.len(), &tools[0]["name"]), (1, &json!("only")));
+    assert_eq!(list(&mut client, "resources/list", "resources").await.len(), 1);
+    let (client, _) = register(r#"{"version":1,"tools":[]}"#);
+    assert_eq!(list(&mut client.await, "tools/list", "tools").await.len(), 0);
+    for (wrong, why) in [
+        (r#"{"version":2}"#, "version"),
+        (r#"{"version":1,"toolz":[]}"#, "toolz"),
+        (r#"{"version":1,"tools":{}}"#, "list"),
+        ("\u{feff}{\"version\":1}", "byte order mark"),
+        ("{", "register.json"),
+    ] {
+        let (client, mistakes) = register(wrong);
+        assert!(mistakes.contains(why), "{wrong}: {mistakes}");
+        // Nothing appears that the list would have hidden.
+        assert_eq!(list(&mut client.await, "tools/list", "tools").await.len(), 0);
+    }
+    let path = folder.0.join("server.d/register.json");
+    write(&folder, "server.d/register.json", r#"{"version":1}"#);
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .expect("it is ours");
+    assert!(open(&folder).mistakes().borrow().join("; ").contains("chmod go-w"));
+}
