@@ -16,4 +16,5 @@ guides! {
     client = "../../docs/client.md",
     tasks = "../../docs/tasks.md",
     operating = "../../docs/operating.md",
+    scripts = "../../docs/scripts.md",
 }
