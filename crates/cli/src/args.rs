@@ -93,6 +93,7 @@ pub(crate) enum TasksCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct OneTask {
     /// Its id, or the beginning of it.
+    #[arg(allow_hyphen_values = true)]
     pub(crate) id: String,
 
     #[command(flatten)]

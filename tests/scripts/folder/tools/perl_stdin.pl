@@ -1,1 +1,0 @@
-perl_both.pl

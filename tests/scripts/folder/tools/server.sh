@@ -1,3 +1,0 @@
-# Says which command runs it.
-# @returns text
-ps -o args= -p "$PPID"
