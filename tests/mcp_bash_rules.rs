@@ -441,3 +441,12 @@ async fn a_list_of_what_is_registered_is_taken_at_its_word() {
         .expect("it is ours");
     assert!(open(&folder).mistakes().borrow().join("; ").contains("chmod go-w"));
 }
+
+#[tokio::test]
+async fn a_confined_tool_keeps_its_contract() {
+    let folder = Folder::new("confined");
+    let script = "source \"$MCP_SDK/tool-sdk.sh\"\necho x > new.txt 2>/dev/null && mcp_fail -32000 'it wrote'\nmcp_fail -32055 \"$(mcp_args_get '.why')\"";
+    let mut client = serve(&folder, &tool(script, r#"{"name":"one","sandbox":true}"#)).await;
+    let failed = client.ask(request(1, "tools/call", call("one", json!({ "why": "told" })))).await;
+    assert_eq!(failed["error"], json!({ "code": -32055, "message": "told" }));
+}

@@ -640,3 +640,65 @@ async fn a_server_that_is_killed_leaves_nothing() {
     let left = || fs::read_dir(&temporary.0).expect("the folder").count();
     until("nothing is left", || left() == 0).await;
 }
+
+#[tokio::test]
+async fn a_sandbox_stops_what_it_forbids_and_says_which_rule() {
+    let folder = Folder::new("sandbox");
+    let secret = Folder::new("sandbox-secret");
+    fs::write(secret.0.join("secret.txt"), "the secret").expect("written");
+    let outside = secret.0.join("secret.txt").to_string_lossy().into_owned();
+    let python = |rules: &str, line: &str| {
+        format!("# Tries.\n{rules}\nimport os, socket, sys\n{line}\nprint('done')")
+    };
+    let closed = "# @sandbox";
+    let victim = std::process::Command::new("sleep").arg("4719").spawn().expect("it runs");
+    let kill = format!("os.kill({}, 15)", victim.id());
+    let read = format!("print(open({outside:?}).read())");
+    let written = "open('tools/new.txt', 'w')";
+    let connect = "socket.create_connection(('127.0.0.1', 1))";
+    let local = "socket.socket(socket.AF_UNIX)";
+    let fine = "import tempfile, subprocess\nprint(open('inside.txt').read())\nopen(tempfile.mktemp(), 'w').write('x')\nsubprocess.run(['true'], check=True)";
+    let shell = "# Tries.\n# @sandbox read-only\necho x > here.txt";
+    let tools = [
+        ("reads", python(closed, &read), "`read`"),
+        ("writes", python(closed, written), "`write`"),
+        ("connects", python(closed, connect), "`network`"),
+        ("opens", python("# @sandbox no-network", local), "`network`"),
+        ("signals", python("# @sandbox no-signals", &kill), "`signals`"),
+        ("shell", shell.to_owned(), "`write`"),
+    ];
+    write_all(&folder, &tools);
+    write(&folder, "tools/fine.py", &python(closed, fine));
+    write(
+        &folder,
+        "tools/reader.py",
+        &python(&format!("# @sandbox read {}", secret.0.display()), &read),
+    );
+    write(&folder, "tools/writer.py", &python("# @sandbox write out", "open('out/new.txt', 'w')"));
+    write(&folder, "inside.txt", "inside");
+    fs::create_dir(folder.0.join("out")).expect("a folder");
+    let mut client = serve(&folder, &[]).await;
+    for (tool, _, rule) in &tools {
+        let stopped = result(&mut client, tool, json!({})).await;
+        assert_eq!(stopped["isError"], true, "{tool}: {stopped}");
+        let said = stopped["content"].to_string();
+        assert!(said.contains("sandbox stopped it") && said.contains(rule), "{tool}: {said}");
+        assert!(!said.contains("the secret"), "{tool}: {said}");
+    }
+    for tool in ["fine", "reader", "writer"] {
+        let done = result(&mut client, tool, json!({})).await;
+        assert!(text(&done).ends_with("done") && done["isError"] != true, "{tool}: {done}");
+    }
+    assert!(!folder.0.join("here.txt").exists() && !folder.0.join("tools/new.txt").exists());
+    assert_eq!(running("sleep\x004719"), 1, "it was not signalled");
+    let mut victim = victim;
+    victim.kill().expect("it is ours");
+    victim.wait().expect("it ends");
+}
+
+fn write_all(folder: &Folder, tools: &[(&str, String, &str)]) {
+    for (name, script, _) in tools {
+        let ending = if script.contains("import") { "py" } else { "sh" };
+        write(folder, &format!("tools/{name}.{ending}"), script);
+    }
+}

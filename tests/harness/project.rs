@@ -34,7 +34,7 @@ impl Project {
         let folder = Folder::new(&format!("project-{name}-{}", path.is_some()));
         let root = folder.0.join(&name);
         copy(source, &root).expect("the project can be copied");
-        let mut scripts = Scripts::folder(&root).jq(jq());
+        let mut scripts = Scripts::folder(&root).command(jq());
         for (name, value) in expected["env"].as_object().into_iter().flatten() {
             scripts = scripts.env(name, value.as_str().expect("a variable is text"));
         }

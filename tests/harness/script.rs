@@ -23,7 +23,7 @@ pub fn write(folder: &Folder, name: &str, content: &str) {
 
 /// Opens a folder.
 pub fn open(folder: &Folder) -> Scripts {
-    let scripts = Scripts::folder(&folder.0).jq(crate::examples::zcp());
+    let scripts = Scripts::folder(&folder.0).command(crate::examples::zcp());
     scripts.open().expect("the folder opens")
 }
 

@@ -20,6 +20,10 @@ fn main() -> ExitCode {
     if let Some(words) = jq::called_as() {
         return jq::run(&words);
     }
+    if let Some(words) = confined() {
+        print::failure(&zcp_scripts::become_confined(&words), false);
+        return ExitCode::from(126);
+    }
     let args = Args::parse();
     print::start_log(&args.log, args.json);
     let runtime = match tokio::runtime::Runtime::new() {
@@ -42,6 +46,12 @@ fn main() -> ExitCode {
             exit_code(&*error)
         }
     }
+}
+
+/// The words after the one that asks to be confined, which is not for people.
+fn confined() -> Option<Vec<String>> {
+    let mut words = std::env::args().skip(1);
+    (words.next()? == zcp_scripts::CONFINED).then(|| words.collect())
 }
 
 async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {

@@ -1,7 +1,8 @@
 //! What came of a run, as a tool's answer: words, structure, pictures, or why there is none.
 
 use crate::{
-    content,
+    confine, content,
+    manifest::Sandbox,
     run::{End, Late, Ran},
 };
 use serde_json::{Map, Value, json};
@@ -21,6 +22,8 @@ pub(crate) struct About<'a> {
     pub(crate) hint: Option<&'a str>,
     /// How long it may take with progress, if that makes a difference.
     pub(crate) most: Option<Duration>,
+    /// What it was not allowed to do.
+    pub(crate) sandbox: Option<&'a Sandbox>,
     /// Where files it names are looked for.
     pub(crate) folder: &'a Path,
     /// Its output as it is, to the last line break.
@@ -199,6 +202,9 @@ impl About<'_> {
         };
         if !complaints.is_empty() {
             why = format!("{why}\nIts last words:\n{complaints}");
+        }
+        if let Some(sandbox) = self.sandbox {
+            why = format!("{why}\n{}", confine::explain(sandbox, complaints));
         }
         Some(why)
     }

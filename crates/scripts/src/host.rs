@@ -67,6 +67,8 @@ pub(crate) struct Host {
     env: BTreeMap<String, String>,
     path: OsString,
     pub(crate) jq: PathBuf,
+    /// The command, which confines scripts.
+    pub(crate) command: Option<PathBuf>,
     outputs: Mutex<VecDeque<LongOutput>>,
     counted: AtomicU64,
 }
@@ -89,9 +91,9 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
 }
 
 impl Host {
-    /// `jq` is a program that does as jq does, for machines without one.
+    /// `command` does as jq does for machines without one, and confines scripts.
     pub(crate) fn new(
-        jq: Option<&Path>,
+        command: Option<&Path>,
         env: BTreeMap<String, String>,
         temporary: &Path,
     ) -> io::Result<Self> {
@@ -105,7 +107,7 @@ impl Host {
         let own = env.get("PATH").cloned().unwrap_or_default();
         let bin = folder.path().join("bin");
         let found = which::which_in("jq", Some(&own), ".").ok();
-        let jq = match (found, jq) {
+        let jq = match (found, command) {
             (Some(found), _) => found,
             (None, Some(program)) => {
                 let link = bin.join("jq");
@@ -127,6 +129,7 @@ impl Host {
             env,
             path,
             jq,
+            command: command.map(Path::to_path_buf),
             outputs: Mutex::default(),
             counted: AtomicU64::default(),
         })

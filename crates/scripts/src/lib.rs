@@ -4,6 +4,7 @@ mod answer;
 mod arguments;
 mod catalog;
 mod completions;
+mod confine;
 mod content;
 mod host;
 mod icons;
@@ -24,6 +25,7 @@ mod template;
 mod ui;
 mod watch;
 
+pub use confine::{CONFINED, become_confined};
 use futures_util::{StreamExt, stream::BoxStream};
 use host::Host;
 use serde_json::json;
@@ -83,7 +85,7 @@ impl Processes {
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
-    jq: Option<PathBuf>,
+    command: Option<PathBuf>,
     env: BTreeMap<String, String>,
     temporary: PathBuf,
 }
@@ -93,7 +95,7 @@ impl Scripts {
     pub fn folder(root: impl Into<PathBuf>) -> Folder {
         Folder {
             root: root.into(),
-            jq: None,
+            command: None,
             env: host::environment(),
             temporary: std::env::temp_dir(),
         }
@@ -127,10 +129,11 @@ impl Scripts {
 }
 
 impl Folder {
-    /// A program that does as jq does, for machines without one: scripts find it as `jq`.
+    /// The `zcp` command: it does as jq does, for machines without one, and confines scripts that
+    /// are to run in a sandbox. Without it those do not run.
     #[must_use]
-    pub fn jq(mut self, program: impl Into<PathBuf>) -> Self {
-        self.jq = Some(program.into());
+    pub fn command(mut self, program: impl Into<PathBuf>) -> Self {
+        self.command = Some(program.into());
         self
     }
 
@@ -158,7 +161,7 @@ impl Folder {
                 format!("{} is no folder", root.display()),
             ));
         }
-        let host = Arc::new(Host::new(self.jq.as_deref(), self.env, &self.temporary)?);
+        let host = Arc::new(Host::new(self.command.as_deref(), self.env, &self.temporary)?);
         // Watched before it is looked at, so that nothing falls between.
         let watching = Watching::new(&root);
         let first = catalog::look(&root, &host);

@@ -119,6 +119,11 @@ impl Call {
         Ok(call)
     }
 
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// A value in a variable, or in a file that another names.
     fn payload(&mut self, host: &Host, name: &str, value: &Value) -> Result<()> {
         let text = value.to_string();

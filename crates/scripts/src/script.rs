@@ -3,6 +3,7 @@
 use crate::{
     answer::About,
     arguments,
+    confine::{Needs, Rules},
     host::Host,
     icons::icons,
     interpreter,
@@ -20,6 +21,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use zcp::{CallError, Ctx, Input, Output, Result, Signature, Tool};
 
@@ -165,7 +167,9 @@ impl Script {
             }
             _ => None,
         };
+        let confined = self.confine(&mut job.recipe, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
+        drop(confined);
         if let Some(contract) = &contract {
             contract.error()?;
         }
@@ -175,6 +179,7 @@ impl Script {
             structures_anything: self.structures_anything(),
             hint: self.manifest.timeout_hint.as_deref(),
             most: job.allowed.with_progress,
+            sandbox: self.manifest.sandbox.as_ref(),
             folder: &job.recipe.cwd,
             verbatim: contract.is_some(),
             says_how: contract.is_some(),
@@ -209,6 +214,39 @@ impl Script {
         }
         env.extend(said.env.iter().map(|(name, value)| (name.into(), value.into())));
         env
+    }
+
+    /// Puts the run into its sandbox: with a folder of its own, for as long as that is held.
+    fn confine(
+        &self,
+        recipe: &mut Recipe,
+        contract: Option<&mcp_bash::Call>,
+    ) -> Result<Option<TempDir>> {
+        let Some(sandbox) = &self.manifest.sandbox else { return Ok(None) };
+        let Some(command) = &self.host.command else {
+            let why = "it is to run in a sandbox, which needs the `zcp` command";
+            return Err(CallError::new(format!("`{}` is not run: {why}", self.name)));
+        };
+        let temporary = self.host.call_folder()?;
+        let rules = Rules::new(
+            sandbox,
+            &Needs {
+                project: &self.project.root,
+                program: &recipe.program,
+                path: self.host.path(),
+                home: self.host.env("HOME").map(Path::new),
+                sdk: &self.host.sdk(),
+                temporary: temporary.path(),
+                contract: contract.map(mcp_bash::Call::folder),
+            },
+        );
+        let program = std::mem::replace(&mut recipe.program, command.clone());
+        let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
+        recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            recipe.env.push((name.into(), temporary.path().into()));
+        }
+        Ok(Some(temporary))
     }
 
     fn share(&self) -> Share {

@@ -64,7 +64,8 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
 /// Opens a folder, and says what is wrong with it now and later.
 fn scripts(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
     let folder = Scripts::folder(folder);
-    let folder = std::env::current_exe().into_iter().fold(folder, |folder, own| folder.jq(own));
+    let folder =
+        std::env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
     let scripts = folder.open()?;
     let mut mistakes = scripts.mistakes();
     TaskTracker::new().spawn(async move {

@@ -8,7 +8,7 @@
 //! # @read-only
 //! ```
 
-use super::{AsTask, Form, Manifest, params, size_of, time_of};
+use super::{AsTask, Form, Manifest, Sandbox, params, size_of, time_of};
 use serde_json::{Map, Value, json};
 use zcp::wire::mcp::tools::ToolAnnotations;
 
@@ -288,6 +288,10 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
             });
         }
         "limit" => limit(said, rest)?,
+        "sandbox" => match rest {
+            "" => said.sandbox = Some(Sandbox::CLOSED),
+            rule => said.sandbox.get_or_insert(Sandbox::OPEN).forbid(rule)?,
+        },
         "icon" => said.icons.push(json!({ "src": rest })),
         "hidden" | "not-a-tool" => said.enabled = Some(false),
         "meta" => {

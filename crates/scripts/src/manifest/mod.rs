@@ -59,6 +59,8 @@ pub(crate) struct Manifest {
     /// Whether it goes on as a task.
     pub(crate) task: Option<AsTask>,
     pub(crate) limits: Limits,
+    /// What it may not do.
+    pub(crate) sandbox: Option<Sandbox>,
     pub(crate) enabled: Option<bool>,
 }
 
@@ -112,6 +114,71 @@ pub(crate) struct Limits {
     pub(crate) rate: Option<u32>,
 }
 
+/// What a script may not do. Everything may that is not forbidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sandbox {
+    /// Outside of the project and what programs need, only these are read.
+    pub(crate) read: Option<Vec<PathBuf>>,
+    /// Outside of a folder of its own, only these are written.
+    pub(crate) write: Option<Vec<PathBuf>>,
+    pub(crate) network: bool,
+    /// To processes that are not its own.
+    pub(crate) signals: bool,
+}
+
+impl Sandbox {
+    /// Nothing is forbidden.
+    pub(crate) const OPEN: Self = Self { read: None, write: None, network: true, signals: true };
+    /// Everything is.
+    pub(crate) const CLOSED: Self =
+        Self { read: Some(vec![]), write: Some(vec![]), network: false, signals: false };
+
+    /// One more rule, in words.
+    pub(crate) fn forbid(&mut self, words: &str) -> Result<(), String> {
+        let (rule, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+        let paths = || rest.split_whitespace().map(PathBuf::from);
+        match (rule, rest) {
+            ("read-only", "") => drop(self.write.get_or_insert_default()),
+            ("no-network", "") => self.network = false,
+            ("no-signals", "") => self.signals = false,
+            ("read", _) => self.read.get_or_insert_default().extend(paths()),
+            ("write", _) => self.write.get_or_insert_default().extend(paths()),
+            _ => {
+                let known = "read-only, no-network, no-signals, read PATHS, write PATHS";
+                return Err(format!("a sandbox knows {known}, and nothing said is all of it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Deserialize<'a> for Sandbox {
+    fn deserialize<D: Deserializer<'a>>(sandbox: D) -> Result<Self, D::Error> {
+        /// As it is written in a file.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said {
+            All(bool),
+            Rules {
+                read: Option<Vec<PathBuf>>,
+                write: Option<Vec<PathBuf>>,
+                network: Option<bool>,
+                signals: Option<bool>,
+            },
+        }
+        Ok(match Said::deserialize(sandbox)? {
+            Said::All(true) => Self::CLOSED,
+            Said::All(false) => Self::OPEN,
+            Said::Rules { read, write, network, signals } => Self {
+                read,
+                write,
+                network: network.unwrap_or(true),
+                signals: signals.unwrap_or(true),
+            },
+        })
+    }
+}
+
 impl Manifest {
     /// What this one leaves open is as `other` says.
     pub(crate) fn or(self, other: Self) -> Self {
@@ -144,6 +211,7 @@ impl Manifest {
             max_timeout: self.max_timeout.or(other.max_timeout),
             task: self.task.or(other.task),
             limits: self.limits.or(other.limits),
+            sandbox: self.sandbox.or(other.sandbox),
             enabled: self.enabled.or(other.enabled),
         }
     }

@@ -1,0 +1,213 @@
+//! A script in a sandbox: what it may read, write and reach is taken away before it begins.
+//!
+//! Linux does it itself (Landlock and seccomp), for the process and all that come of it. The
+//! command starts itself once more, confines itself, and becomes the script.
+
+use crate::manifest::Sandbox;
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// What the command is called with to confine itself.
+pub const CONFINED: &str = "__confined";
+
+/// What programs need to run at all.
+const SYSTEM: [&str; 12] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys",
+    "/dev",
+];
+/// Devices anything may be written to.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"];
+
+/// What a script may do, for the process that becomes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rules {
+    /// Nothing else may be read; anything may without this.
+    read: Option<Vec<PathBuf>>,
+    /// Nothing else may be written; anything may without this.
+    write: Option<Vec<PathBuf>>,
+    network: bool,
+    signals: bool,
+}
+
+/// What a script needs whatever it may do.
+pub(crate) struct Needs<'a> {
+    pub(crate) project: &'a Path,
+    pub(crate) program: &'a Path,
+    /// Where programs are looked for.
+    pub(crate) path: &'a std::ffi::OsStr,
+    pub(crate) home: Option<&'a Path>,
+    pub(crate) sdk: &'a Path,
+    /// A folder of its own.
+    pub(crate) temporary: &'a Path,
+    /// The files of its contract, if it has one.
+    pub(crate) contract: Option<&'a Path>,
+}
+
+impl Rules {
+    pub(crate) fn new(sandbox: &Sandbox, needs: &Needs<'_>) -> Self {
+        let there = |path: &PathBuf| needs.project.join(path);
+        let mut own = vec![needs.temporary.to_path_buf()];
+        own.extend(needs.contract.map(Path::to_path_buf));
+        own.extend(DEVICES.map(PathBuf::from));
+        let write = sandbox.write.as_ref().map(|paths| {
+            paths.iter().map(there).chain(own.iter().cloned()).collect::<Vec<PathBuf>>()
+        });
+        let read = sandbox.read.as_ref().map(|paths| {
+            let mut all: Vec<PathBuf> = paths.iter().map(there).collect();
+            all.extend(SYSTEM.map(PathBuf::from));
+            all.extend([needs.sdk.to_path_buf(), needs.project.to_path_buf()]);
+            all.extend(own);
+            all.extend(write.iter().flatten().cloned());
+            all.extend(installed(needs));
+            all
+        });
+        Self { read, write, network: sandbox.network, signals: sandbox.signals }
+    }
+
+    /// The words before a program's own that confine it.
+    pub(crate) fn words(&self) -> Vec<String> {
+        vec![CONFINED.to_owned(), serde_json::to_string(self).unwrap_or_default()]
+    }
+}
+
+/// Where the programs of `PATH` are installed: their folders, and the folders they are in, if these
+/// are not everything a user has.
+fn installed(needs: &Needs<'_>) -> Vec<PathBuf> {
+    let folders = std::env::split_paths(needs.path).filter(|path| path.is_absolute());
+    let program = needs.program.parent().map(Path::to_path_buf);
+    let mut all = vec![];
+    for folder in folders.chain(program) {
+        let above = folder.parent().filter(|above| {
+            above.parent().is_some()
+                && Some(*above) != needs.home
+                && !needs.project.starts_with(above)
+        });
+        all.extend(above.map(Path::to_path_buf));
+        all.push(folder);
+    }
+    all
+}
+
+/// Why a script in a sandbox may have failed, by what it said last.
+pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
+    let says = |words: &[&str]| words.iter().any(|word| complaints.contains(word));
+    let list = |paths: &[PathBuf]| match paths {
+        [] => "nothing".to_owned(),
+        paths => paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+    };
+    let denied = says(&["ermission denied", "EACCES", "Read-only"]);
+    let mut rules = vec![];
+    let mut rule = |applies: bool, words: String| rules.push((applies, words));
+    if let Some(read) = &sandbox.read {
+        rule(denied, format!("`read`: outside of the project it may read {}", list(read)));
+    }
+    if let Some(write) = &sandbox.write {
+        rule(denied, format!("`write`: it may write {} but its temporary folder", list(write)));
+    }
+    if !sandbox.network {
+        let refused = says(&["ddress family not supported", "EAFNOSUPPORT", "resolv", "EAI_"]);
+        rule(refused, "`network`: it may open no socket".to_owned());
+    }
+    if !sandbox.signals {
+        let refused = says(&["not permitted", "EPERM"]);
+        rule(refused, "`signals`: it may signal only its own processes".to_owned());
+    }
+    let applies = rules.iter().any(|(applies, _)| *applies);
+    let shown = rules.into_iter().filter(|(one, _)| *one || !applies).map(|(_, words)| words);
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    match applies {
+        true => format!("The sandbox stopped it. {shown}."),
+        false => format!("It ran in a sandbox. {shown}."),
+    }
+}
+
+/// Confines this process by the first word, and becomes the program that follows. Only comes back
+/// if that cannot be done: a script that is to be confined does not run free.
+#[cfg(target_os = "linux")]
+pub fn become_confined(words: &[String]) -> io::Error {
+    use std::os::unix::process::CommandExt;
+    let [rules, program, args @ ..] = words else {
+        return io::Error::other("a program is missing");
+    };
+    let confined = serde_json::from_str(rules)
+        .map_err(io::Error::other)
+        .and_then(|rules: Rules| linux::confine(&rules));
+    match confined {
+        Ok(()) => std::process::Command::new(program).args(args).exec(),
+        Err(error) => error,
+    }
+}
+
+/// There is no sandbox on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn become_confined(_: &[String]) -> io::Error {
+    io::Error::other("there is no sandbox on this system")
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::Rules;
+    use landlock::{
+        ABI, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+        path_beneath_rules,
+    };
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    use std::io;
+
+    /// What this is written for; older systems that cannot do all of what is asked refuse.
+    const VERSION: ABI = ABI::V5;
+
+    pub(super) fn confine(rules: &Rules) -> io::Result<()> {
+        files(rules).map_err(|error| io::Error::other(format!("no sandbox for files: {error}")))?;
+        match rules.network {
+            true => Ok(()),
+            false => sockets()
+                .map_err(|error| io::Error::other(format!("no sandbox for the network: {error}"))),
+        }
+    }
+
+    fn files(rules: &Rules) -> Result<(), landlock::RulesetError> {
+        let (reading, writing) = (AccessFs::from_read(VERSION), AccessFs::from_write(VERSION));
+        let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        if rules.read.is_none() && rules.write.is_none() && rules.signals {
+            return Ok(());
+        }
+        if rules.read.is_some() {
+            ruleset = ruleset.handle_access(reading)?;
+        }
+        if rules.write.is_some() {
+            ruleset = ruleset.handle_access(writing)?;
+        }
+        if !rules.signals {
+            ruleset = ruleset.scope(Scope::Signal)?;
+        }
+        let mut created = ruleset.create()?;
+        if let Some(read) = &rules.read {
+            created = created.add_rules(path_beneath_rules(read, reading))?;
+        }
+        if let Some(write) = &rules.write {
+            created = created.add_rules(path_beneath_rules(write, writing))?;
+        }
+        created.restrict_self().map(drop)
+    }
+
+    /// No socket of any kind, and no way around.
+    fn sockets() -> Result<(), Box<dyn std::error::Error>> {
+        let refused = [libc::SYS_socket, libc::SYS_io_uring_setup];
+        let rules = refused.into_iter().map(|call| (call, vec![])).collect();
+        let unsupported = SeccompAction::Errno(libc::EAFNOSUPPORT.unsigned_abs());
+        let filter = SeccompFilter::new(
+            rules,
+            SeccompAction::Allow,
+            unsupported,
+            std::env::consts::ARCH.try_into()?,
+        )?;
+        let filter: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter(&filter)?;
+        Ok(())
+    }
+}
