@@ -20,6 +20,7 @@ mod resources;
 mod run;
 mod scan;
 mod script;
+mod secrets;
 mod skills;
 mod template;
 mod ui;

@@ -13,6 +13,7 @@ use crate::{
     project::Project,
     run::{self, Allowed, Ceilings, Job, Recipe, Share},
     scan::Found,
+    secrets,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -138,7 +139,7 @@ impl Script {
         let _turn = self.turns.acquire().await.map_err(gone)?;
         let _place = self.host.places.acquire().await.map_err(gone)?;
         let given = arguments::give(&self.form, &args).map_err(CallError::Invalid)?;
-        let mut env = self.env(ctx);
+        let (mut env, secrets) = self.env(ctx).await?;
         env.extend(given.env);
         let mut argv: Vec<OsString> = words.iter().map(OsString::from).collect();
         argv.extend(given.argv);
@@ -189,6 +190,7 @@ impl Script {
         if let Some(contract) = &contract {
             output.content.extend(contract.embedded(&job.recipe.cwd).await);
         }
+        secrets::hide(&mut output, &secrets);
         Ok(output)
     }
 
@@ -203,7 +205,8 @@ impl Script {
         self.project.root.join(said)
     }
 
-    fn env(&self, ctx: &Ctx) -> Vec<(OsString, OsString)> {
+    /// Its variables, and which secrets are among them.
+    async fn env(&self, ctx: &Ctx) -> Result<(Vec<(OsString, OsString)>, Vec<String>)> {
         let said = &self.manifest;
         let mut env = self.host.base_env(&said.env_allow);
         env.push(("ZCP_TOOL".into(), self.name.clone().into()));
@@ -212,8 +215,19 @@ impl Script {
             env.push(("TRACEPARENT".into(), trace.parent.clone().into()));
             env.extend(trace.state.iter().map(|state| ("TRACESTATE".into(), state.into())));
         }
-        env.extend(said.env.iter().map(|(name, value)| (name.into(), value.into())));
-        env
+        let mut secrets = vec![];
+        for (name, value) in &said.env {
+            if !secrets::is_reference(value) {
+                env.push((name.into(), value.into()));
+                continue;
+            }
+            let secret = secrets::fetch(value, &self.host, &self.project.root).await;
+            let secret = secret
+                .map_err(|why| CallError::new(format!("`{}` is not run: {why}", self.name)))?;
+            env.push((name.into(), secret.clone().into()));
+            secrets.push(secret);
+        }
+        Ok((env, secrets))
     }
 
     /// Puts the run into its sandbox: with a folder of its own, for as long as that is held.

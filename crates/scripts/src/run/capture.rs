@@ -1,6 +1,13 @@
 //! What a script writes: the beginning of its output, the end of its complaints.
 
-use std::{collections::VecDeque, path::PathBuf};
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 use tokio::{
     fs::File,
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -8,6 +15,20 @@ use tokio::{
 
 /// How much is read at a time.
 const CHUNK: usize = 64 * 1024;
+
+/// How much was read, for whoever wonders whether anything still comes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen(Arc<AtomicU64>);
+
+impl Seen {
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Standard output: its beginning is held, all of it is in a file if there is more.
 #[derive(Debug)]
@@ -18,6 +39,7 @@ pub(crate) struct Output {
     /// How much there may be in all.
     most: u64,
     pub(crate) total: u64,
+    seen: Seen,
     /// Where all of it goes when it is more than is held.
     pub(crate) spill: Spill,
 }
@@ -30,8 +52,8 @@ pub(crate) struct Spill {
 }
 
 impl Output {
-    pub(crate) fn new(limit: usize, most: u64, path: PathBuf) -> Self {
-        Self { held: vec![], limit, most, total: 0, spill: Spill { path, file: None } }
+    pub(crate) fn new(limit: usize, most: u64, path: PathBuf, seen: Seen) -> Self {
+        Self { held: vec![], limit, most, total: 0, seen, spill: Spill { path, file: None } }
     }
 
     /// There is more than is held, and all of it is in the file.
@@ -58,6 +80,7 @@ impl Output {
                     return Ok(true);
                 }
                 self.total += (self.held.len() - before) as u64;
+                self.seen.add(self.held.len() - before);
                 continue;
             }
             chunk.reserve(CHUNK);
@@ -68,6 +91,7 @@ impl Output {
                 return Ok(true);
             }
             self.total += chunk.len() as u64;
+            self.seen.add(chunk.len());
             if self.is_too_much() {
                 return Ok(false);
             }
@@ -85,18 +109,24 @@ impl Output {
 }
 
 /// Standard error: its last lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Complaints {
     tail: VecDeque<u8>,
+    seen: Seen,
 }
 
 impl Complaints {
     const HELD: usize = 4 * 1024;
     const LINES: usize = 20;
 
+    pub(crate) fn new(seen: Seen) -> Self {
+        Self { tail: VecDeque::new(), seen }
+    }
+
     pub(crate) async fn read(&mut self, mut from: impl AsyncRead + Unpin) -> std::io::Result<()> {
         let mut chunk = Vec::with_capacity(4096);
         while from.read_buf(&mut chunk).await? > 0 {
+            self.seen.add(chunk.len());
             self.tail.extend(chunk.drain(..));
             let more = self.tail.len().saturating_sub(Self::HELD);
             self.tail.drain(..more);

@@ -8,6 +8,7 @@ mod listen;
 mod patience;
 mod process;
 
+use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
 pub(crate) use family::Share;
 pub(crate) use listen::Said;
@@ -27,7 +28,7 @@ use std::{
 use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
 use zcp::{CallError, Ctx, Result};
 
-/// How long what a script wrote is read after it ended: others may hold its output open.
+/// How long it must be quiet after a script has ended: others may hold its output open.
 const REST: Duration = Duration::from_millis(200);
 
 /// What to run, and how much of it is borne.
@@ -84,8 +85,9 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
         return Err(CallError::new("the script has no output"));
     };
     let patience = Patience::new(job.allowed, channel.touched());
-    let mut output = Output::new(job.shown, job.most, job.spill.clone());
-    let mut complaints = Complaints::default();
+    let seen = Seen::default();
+    let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
+    let mut complaints = Complaints::new(seen.clone());
     let folder = &job.recipe.cwd;
     let mut listener =
         ctx.map(|ctx| Listener { ctx, patience: &patience, folder, said: Said::default() });
@@ -140,7 +142,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             };
             tokio::join!(heard, read, beside)
         };
-        let _ = timeout(REST, rest).await;
+        until_quiet(rest, &seen).await;
         end
     };
     let said = match listener {
@@ -151,6 +153,18 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
         None => Said::default(),
     };
     Ok(Ran { end, output, complaints, said })
+}
+
+/// Reads the rest: to its end, or until nothing comes any more because others hold it open.
+async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen) {
+    let mut rest = pin!(rest);
+    loop {
+        let before = seen.bytes();
+        // Late on a busy machine is not quiet.
+        if timeout(REST, &mut rest).await.is_ok() || seen.bytes() == before {
+            return;
+        }
+    }
 }
 
 /// Gives a script its input. One that does not read what it is given may do so.

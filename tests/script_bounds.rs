@@ -1,0 +1,317 @@
+//! What bounds a script: its time, its processes, its environment, its sandbox.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+use zcp_scripts::Scripts;
+use zcp_tests::{
+    call,
+    folder::Folder,
+    modern_as, notification,
+    pipe::PipeClient,
+    request,
+    script::{LAST, result, running, serve, until, write},
+    text,
+};
+
+#[tokio::test]
+async fn a_script_cannot_touch_the_protocol() {
+    let folder = Folder::new("pipes");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/reads.sh", "# @args env\nread -r line; echo \"got:$line\""),
+            ("tools/looks.sh", "ls /proc/self/fd | tr '\\n' ' '"),
+        ],
+    )
+    .await;
+    assert_eq!(text(&result(&mut client, "reads", json!({})).await), "got:");
+    let open = result(&mut client, "looks", json!({})).await;
+    let numbers = |text: &str| -> Vec<u32> {
+        text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    // What this test was started with is nobody's, and any shell has it.
+    let plain = std::process::Command::new("bash").args(["-c", "ls /proc/self/fd"]).output();
+    let plain = numbers(&String::from_utf8_lossy(&plain.expect("bash runs").stdout));
+    let more: Vec<u32> =
+        numbers(text(&open)).into_iter().filter(|number| !plain.contains(number)).collect();
+    assert_eq!(more.len(), 2, "the ends of the channel and nothing else: {more:?}");
+    assert!(more.iter().all(|number| *number >= 200), "{more:?}");
+}
+
+#[tokio::test]
+async fn time_runs_out_and_takes_all_processes_along() {
+    let folder = Folder::new("late");
+    let mut client = serve(&folder, &[
+        ("tools/slow.sh", "# Slow.\n# @timeout 1s\n# @timeout-hint Ask for less.\nsleep 4711 &\nsleep 4711"),
+        ("tools/stubborn.sh", "# Slow.\n# @timeout 1s\ntrap '' TERM\nsleep 4712 & while true; do sleep 0.1; done"),
+        ("tools/lively.sh", "# Slow.\n# @timeout 1s\nfor i in 1 2 3 4; do echo \"progress $i/4\" >> \"$ZCP_OUT\"; sleep 0.5; done; echo done"),
+    ])
+    .await;
+    let late = result(&mut client, "slow", json!({})).await;
+    assert_eq!(late["structuredContent"]["error"]["type"], "timeout", "{late}");
+    assert!(text(&late).contains("1s") && text(&late).contains("Ask for less."), "{late}");
+    result(&mut client, "stubborn", json!({})).await;
+    assert_eq!(text(&result(&mut client, "lively", json!({})).await), "done");
+    until("they are gone", || {
+        running("sleep 4711") + running("sleep\x004711") + running("sleep\x004712") == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whoever_cancels_ends_the_script() {
+    let folder = Folder::new("cancelled");
+    let mut client = serve(
+        &folder,
+        &[("tools/wait.sh", "echo \"progress 1\" >> \"$ZCP_OUT\"\n(sleep 4713 & sleep 4713)")],
+    )
+    .await;
+    let mut params = call("wait", json!({}));
+    params["_meta"] = json!({ "progressToken": "p" });
+    client.send(request(1, "tools/call", params)).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    until("it runs", || running("sleep\x004713") == 2).await;
+    client.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
+    until("it is gone", || running("sleep\x004713") == 0).await;
+    // The conversation goes on.
+    assert_eq!(client.ask(request(2, "ping", json!({}))).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn what_a_script_leaves_behind_is_ended() {
+    let folder = Folder::new("left");
+    let mut client =
+        serve(&folder, &[("tools/leaves.sh", "sleep 4714 & sleep 4714 & echo done")]).await;
+    let begun = Instant::now();
+    assert_eq!(text(&result(&mut client, "leaves", json!({})).await), "done");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    until("they are gone", || running("sleep\x004714") == 0).await;
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_allowed() {
+    let folder = Folder::new("environment");
+    write(
+        &folder,
+        "tools/env.sh",
+        "# Shows.\n# @env SEEN\n# @env OWN=mine\nenv | cut -d= -f1 | sort | tr '\\n' ' '; echo \"$SEEN $OWN\"",
+    );
+    let scripts = Scripts::folder(&folder.0).env("SEEN", "yes").env("SECRET", "no");
+    let scripts = scripts.open().expect("it opens");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let shown = result(&mut client, "env", json!({})).await;
+    let shown = text(&shown);
+    assert!(shown.ends_with("yes mine") && !shown.contains("SECRET"), "{shown}");
+    for name in ["PATH", "ZCP_IN", "ZCP_OUT", "ZCP_PROJECT", "ZCP_SDK", "ZCP_TOOL"] {
+        assert!(shown.split_whitespace().any(|seen| seen == name), "{name}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn what_goes_away_from_its_group_is_found_and_ended() {
+    let folder = Folder::new("away");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/leaves.sh", "setsid sleep 4715 & sleep 0.1; echo done"),
+            ("tools/daemon.py", "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for fd in range(3): os.close(fd)\n        os.execvp('sleep', ['sleep', '4716'])\n    os._exit(0)\nprint('done')"),
+        ],
+    )
+    .await;
+    for tool in ["leaves", "daemon"] {
+        assert_eq!(text(&result(&mut client, tool, json!({})).await), "done");
+    }
+    until("they are gone", || running("sleep\x004715") + running("sleep\x004716") == 0).await;
+}
+
+#[tokio::test]
+async fn a_script_may_not_take_the_whole_machine() {
+    let folder = Folder::new("greedy");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/bomb.sh", "# Forks.\n# @limit processes 40\nbomb() { sleep 4717 & bomb; }; bomb"),
+            ("tools/hog.py", "# Takes memory.\n# @limit memory 200MiB\nimport time\nall = []\nwhile True: all.append(bytearray(10 << 20)); time.sleep(0.01)"),
+            ("tools/busy.sh", "# Computes.\n# @limit cpu 1s\nwhile true; do :; done"),
+            ("tools/many.py", "# Opens files.\n# @limit files 32\nimport os\nfor _ in range(100): os.open('/dev/null', 0)"),
+            ("tools/fine.sh", "echo fine"),
+        ],
+    )
+    .await;
+    let words = |result: &Value| {
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"].to_string()
+    };
+    let bomb = words(&result(&mut client, "bomb", json!({})).await);
+    assert!(bomb.contains("more than 40 processes"), "{bomb}");
+    let hog = words(&result(&mut client, "hog", json!({})).await);
+    assert!(hog.contains("memory") || hog.contains("Memory"), "{hog}");
+    let busy = words(&result(&mut client, "busy", json!({})).await);
+    assert!(
+        busy.contains("computed for more than 1 s")
+            || busy.contains("XCPU")
+            || busy.contains("KILL"),
+        "{busy}"
+    );
+    let many = words(&result(&mut client, "many", json!({})).await);
+    assert!(many.contains("Too many open files"), "{many}");
+    assert_eq!(text(&result(&mut client, "fine", json!({})).await), "fine");
+    until("they are gone", || running("sleep\x004717") == 0).await;
+}
+
+#[tokio::test]
+async fn calls_may_be_limited_in_number() {
+    let folder = Folder::new("rates");
+    let mut client = serve(
+        &folder,
+        &[
+            ("tools/seldom.sh", "# Seldom.\n# @limit rate 2\necho yes"),
+            (
+                "tools/alone.sh",
+                "# Alone.\n# @limit concurrency 1\nmkdir here || exit 1; sleep 0.1; rmdir here",
+            ),
+        ],
+    )
+    .await;
+    for _ in 0..2 {
+        assert_eq!(text(&result(&mut client, "seldom", json!({})).await), "yes");
+    }
+    let refused = result(&mut client, "seldom", json!({})).await;
+    assert!(text(&refused).contains("too often"), "{refused}");
+    for id in 0..5 {
+        client.send(request(id, "tools/call", call("alone", json!({})))).await;
+    }
+    for _ in 0..5 {
+        let answer = client.next().await;
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_leaves_nothing() {
+    let (folder, temporary) = (Folder::new("killed"), Folder::new("killed-temporary"));
+    write(&folder, "tools/wait.sh", "sleep 4718 & setsid sleep 4718 & sleep 4718");
+    let mut server = tokio::process::Command::new(zcp_tests::examples::zcp())
+        .args(["serve", "--stdio"])
+        .arg(&folder.0)
+        .env("TMPDIR", &temporary.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut input = server.stdin.take().expect("its input");
+    let call = modern_as(1, "tools/call", call("wait", json!({})), json!({}));
+    tokio::io::AsyncWriteExt::write_all(&mut input, format!("{call}\n").as_bytes())
+        .await
+        .expect("it reads");
+    until("it runs", || running("sleep\x004718") == 3).await;
+    server.start_kill().expect("it can be killed");
+    server.wait().await.expect("it is gone");
+    until("they are gone", || running("sleep\x004718") == 0).await;
+    let left = || fs::read_dir(&temporary.0).expect("the folder").count();
+    until("nothing is left", || left() == 0).await;
+}
+
+#[tokio::test]
+async fn a_sandbox_stops_what_it_forbids_and_says_which_rule() {
+    let folder = Folder::new("sandbox");
+    let secret = Folder::new("sandbox-secret");
+    fs::write(secret.0.join("secret.txt"), "the secret").expect("written");
+    let outside = secret.0.join("secret.txt").to_string_lossy().into_owned();
+    let python = |rules: &str, line: &str| {
+        format!("# Tries.\n{rules}\nimport os, socket, sys\n{line}\nprint('done')")
+    };
+    let closed = "# @sandbox";
+    let victim = std::process::Command::new("sleep").arg("4719").spawn().expect("it runs");
+    let kill = format!("os.kill({}, 15)", victim.id());
+    let read = format!("print(open({outside:?}).read())");
+    let written = "open('tools/new.txt', 'w')";
+    let connect = "socket.create_connection(('127.0.0.1', 1))";
+    let local = "socket.socket(socket.AF_UNIX)";
+    let fine = "import tempfile, subprocess\nprint(open('inside.txt').read())\nopen(tempfile.mktemp(), 'w').write('x')\nsubprocess.run(['true'], check=True)";
+    let shell = "# Tries.\n# @sandbox read-only\necho x > here.txt";
+    let tools = [
+        ("reads", python(closed, &read), "`read`"),
+        ("writes", python(closed, written), "`write`"),
+        ("connects", python(closed, connect), "`network`"),
+        ("opens", python("# @sandbox no-network", local), "`network`"),
+        ("signals", python("# @sandbox no-signals", &kill), "`signals`"),
+        ("shell", shell.to_owned(), "`write`"),
+    ];
+    write_all(&folder, &tools);
+    write(&folder, "tools/fine.py", &python(closed, fine));
+    write(
+        &folder,
+        "tools/reader.py",
+        &python(&format!("# @sandbox read {}", secret.0.display()), &read),
+    );
+    write(&folder, "tools/writer.py", &python("# @sandbox write out", "open('out/new.txt', 'w')"));
+    write(&folder, "inside.txt", "inside");
+    fs::create_dir(folder.0.join("out")).expect("a folder");
+    let mut client = serve(&folder, &[]).await;
+    for (tool, _, rule) in &tools {
+        let stopped = result(&mut client, tool, json!({})).await;
+        assert_eq!(stopped["isError"], true, "{tool}: {stopped}");
+        let said = stopped["content"].to_string();
+        assert!(said.contains("sandbox stopped it") && said.contains(rule), "{tool}: {said}");
+        assert!(!said.contains("the secret"), "{tool}: {said}");
+    }
+    for tool in ["fine", "reader", "writer"] {
+        let done = result(&mut client, tool, json!({})).await;
+        assert!(text(&done).ends_with("done") && done["isError"] != true, "{tool}: {done}");
+    }
+    assert!(!folder.0.join("here.txt").exists() && !folder.0.join("tools/new.txt").exists());
+    assert_eq!(running("sleep\x004719"), 1, "it was not signalled");
+    let mut victim = victim;
+    victim.kill().expect("it is ours");
+    victim.wait().expect("it ends");
+}
+
+fn write_all(folder: &Folder, tools: &[(&str, String, &str)]) {
+    for (name, script, _) in tools {
+        let ending = if script.contains("import") { "py" } else { "sh" };
+        write(folder, &format!("tools/{name}.{ending}"), script);
+    }
+}
+
+#[tokio::test]
+async fn secrets_are_had_by_reference_and_not_shown() {
+    let folder = Folder::new("secrets");
+    write(&folder, "key.txt", "from-a-file-42\n");
+    let tool = |reference: &str| {
+        format!(
+            "# Tells.\n# @env KEY={reference}\nprintf '%s' \"$KEY\" | wc -c; echo \"$KEY\"; echo \"{{\\\"key\\\": \\\"$KEY\\\"}}\" >&2; exit 1"
+        )
+    };
+    for (name, reference) in [
+        ("env", "secret://env/OWN_KEY"),
+        ("file", "secret://file/key.txt"),
+        ("cmd", "secret://cmd/echo 'from a command'"),
+        ("none", "secret://env/NO_SUCH_KEY"),
+        ("odd", "secret://moon/x"),
+    ] {
+        write(&folder, &format!("tools/{name}.sh"), &tool(reference));
+    }
+    let scripts = Scripts::folder(&folder.0).env("OWN_KEY", "from-the-environment");
+    let mut client = PipeClient::open(scripts.open().expect("it opens").server(), LAST).await;
+    for (name, length, secret) in [
+        ("env", "20", "from-the-environment"),
+        ("file", "14", "from-a-file-42"),
+        ("cmd", "14", "from a command"),
+    ] {
+        let shown = result(&mut client, name, json!({})).await;
+        assert!(text(&shown).starts_with(length), "{shown}");
+        assert!(
+            !shown.to_string().contains(secret) && shown.to_string().contains("[secret]"),
+            "{shown}"
+        );
+    }
+    for (name, why) in [("none", "secret://env/NO_SUCH_KEY"), ("odd", "env, file, cmd or keychain")]
+    {
+        let refused = result(&mut client, name, json!({})).await;
+        assert!(text(&refused).contains("is not run") && text(&refused).contains(why), "{refused}");
+    }
+}
