@@ -139,7 +139,7 @@ async fn ten_thousand_calls_leave_nothing_behind() {
     assert!(held() < memory + GROWN);
     client.close().await;
     server.close().await;
-    processes.ended().await;
+    processes.end().await;
     drop(processes);
     // What was too long to be shown goes with the server.
     let left: Vec<_> = fs::read_dir(&temporary.0)

@@ -6,6 +6,7 @@
 #   need_npm DIR PKG@VER...    the packages are in $TOOLS/DIR/node_modules
 #   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
 #   need_redis                 redis-server is first on PATH
+#   need_ruby                  ruby is first on PATH
 #   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -112,6 +113,35 @@ need_redis() {
         printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
             "$lib" "$dir/root/usr/bin/redis-server" >"$dir/bin/redis-server"
         chmod +x "$dir/bin/redis-server"
+        end_install "$dir" "${packages[*]}"
+    fi
+    export PATH="$dir/bin:$PATH"
+}
+
+# The same. The system chooses the version, and ruby has to be told where its own files are.
+need_ruby() {
+    has ruby && return
+    local dir=$TOOLS/ruby how ruby packages lib
+    how=$(install_line ruby ruby)
+    has apt-get && has dpkg || fail "\`ruby\` is missing: $how"
+    ruby=$(apt-cache depends ruby 2>/dev/null | sed -n 's/.*Depends: \(ruby[0-9.]*\)$/\1/p') ||
+        fail "ruby could not be found: $how"
+    packages=("$ruby" "lib$ruby" libgmp10 libyaml-0-2)
+    if ! is_installed "$dir" "${packages[*]}"; then
+        begin_install "$dir" "$ruby"
+        (cd "$dir" && apt-get -qq download "${packages[@]}" 2>/dev/null) ||
+            fail "ruby could not be fetched: $how"
+        local package
+        for package in "$dir"/*.deb; do dpkg -x "$package" "$dir/root"; done
+        mkdir "$dir/bin"
+        lib=$dir/root/usr/lib/$(uname -m)-linux-gnu
+        cat >"$dir/bin/ruby" <<END
+#!/bin/sh
+own="$(echo "$dir"/root/usr/lib/ruby/[0-9]*):$(echo "$lib"/ruby/[0-9]*)"
+export RUBYLIB="\${RUBYLIB:+\$RUBYLIB:}\$own" LD_LIBRARY_PATH="$lib"
+exec "$dir/root/usr/bin/$ruby" --disable=gems "\$@"
+END
+        chmod +x "$dir/bin/ruby"
         end_install "$dir" "${packages[*]}"
     fi
     export PATH="$dir/bin:$PATH"

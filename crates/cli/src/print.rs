@@ -34,7 +34,12 @@ pub(crate) fn start_log(filter: &str, json: bool) {
 }
 
 /// Where the server is, and the exact lines to connect clients with.
-pub(crate) fn serving(http: Option<SocketAddr>, unix: Option<&Path>, json: bool) -> io::Result<()> {
+pub(crate) fn serving(
+    scripts: Option<(&str, &Path)>,
+    http: Option<SocketAddr>,
+    unix: Option<&Path>,
+    json: bool,
+) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     if json {
         let url = |scheme: &str, path: &str| http.map(|at| format!("{scheme}://{at}{path}"));
@@ -48,7 +53,12 @@ pub(crate) fn serving(http: Option<SocketAddr>, unix: Option<&Path>, json: bool)
         writeln!(out, "{line}")?;
         return out.flush();
     }
-    writeln!(out, "{NAME}zcp{NAME:#} serves the demo")?;
+    match scripts {
+        Some((name, folder)) => {
+            writeln!(out, "{NAME}zcp{NAME:#} serves {name}, from {}", folder.display())?;
+        }
+        None => writeln!(out, "{NAME}zcp{NAME:#} serves the demo")?,
+    }
     if let Some(at) = http {
         writeln!(out, "\n  MCP        {LINK}http://{at}/mcp{LINK:#}")?;
         writeln!(out, "  WebSocket  {LINK}ws://{at}/ws{LINK:#}")?;
@@ -66,7 +76,7 @@ pub(crate) fn serving(http: Option<SocketAddr>, unix: Option<&Path>, json: bool)
     }
     if let Some(at) = http {
         writeln!(out, "\nConnect a client:\n")?;
-        for (client, line) in clients(&format!("http://{at}/mcp")) {
+        for (client, line) in clients(scripts, &format!("http://{at}/mcp")) {
             writeln!(out, "  {QUIET}{client:<12}{QUIET:#} {line}")?;
         }
     }
@@ -75,20 +85,25 @@ pub(crate) fn serving(http: Option<SocketAddr>, unix: Option<&Path>, json: bool)
 }
 
 /// The line that connects each of the common clients.
-fn clients(url: &str) -> [(&'static str, String); 6] {
+fn clients(scripts: Option<(&str, &Path)>, url: &str) -> [(&'static str, String); 6] {
+    let name = scripts.map_or("zcp-demo".to_owned(), |(name, _)| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        name.chars().map(plain).collect()
+    });
+    let whole = scripts.and_then(|(_, folder)| folder.canonicalize().ok());
+    let mut start = vec![this_program(), "serve".to_owned()];
+    start.extend(whole.map(|folder| folder.to_string_lossy().into_owned()));
+    start.push("--stdio".to_owned());
     [
-        ("Claude Code", format!("claude mcp add --transport http zcp-demo {url}")),
-        ("Codex", format!("codex mcp add zcp-demo --url {url}")),
-        ("Gemini CLI", format!("gemini mcp add --transport http zcp-demo {url}")),
-        (
-            "VS Code",
-            format!(r#"code --add-mcp '{{"name":"zcp-demo","type":"http","url":"{url}"}}'"#),
-        ),
+        ("Claude Code", format!("claude mcp add --transport http {name} {url}")),
+        ("Codex", format!("codex mcp add {name} --url {url}")),
+        ("Gemini CLI", format!("gemini mcp add --transport http {name} {url}")),
+        ("VS Code", format!(r#"code --add-mcp '{{"name":"{name}","type":"http","url":"{url}"}}'"#)),
         (
             "Cursor",
-            format!(r#"{{"mcpServers":{{"zcp-demo":{{"url":"{url}"}}}}}}  in ~/.cursor/mcp.json"#),
+            format!(r#"{{"mcpServers":{{"{name}":{{"url":"{url}"}}}}}}  in ~/.cursor/mcp.json"#),
         ),
-        ("any, stdio", format!("{} serve --stdio", this_program())),
+        ("any, stdio", shell_words::join(start)),
     ]
 }
 

@@ -21,7 +21,15 @@ pub(crate) fn give(form: &Form, args: &Map<String, Value>) -> Result<Given, Stri
     Ok(match form {
         Form::Both => Given { stdin: stdin(), env: variables(args), argv: vec![] },
         Form::Stdin => Given { stdin: stdin(), ..Given::default() },
-        Form::Env => Given { env: variables(args), ..Given::default() },
+        Form::Env => {
+            // There is no other way for them.
+            if let Some((name, _)) = args.iter().find(|(_, value)| !fits(&plain(value))) {
+                return Err(format!(
+                    "`{name}` must have at most {LONGEST} bytes, and no NUL character"
+                ));
+            }
+            Given { env: variables(args), ..Given::default() }
+        }
         Form::Argv(template) => Given { argv: fill(template, args)?, ..Given::default() },
         Form::McpBash => Given::default(),
     })
@@ -44,10 +52,14 @@ fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
         let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let name: String = name.chars().map(upper).collect();
         let value = plain(value);
-        let fits = value.len() <= LONGEST && !value.contains('\0');
-        fits.then(|| (format!("ARG_{name}").into(), value.into()))
+        fits(&value).then(|| (format!("ARG_{name}").into(), value.into()))
     };
     args.iter().filter_map(variable).collect()
+}
+
+/// Whether a value can be a variable's.
+fn fits(value: &str) -> bool {
+    value.len() <= LONGEST && !value.contains('\0')
 }
 
 /// A string as it is, everything else as JSON.
@@ -183,12 +195,14 @@ mod tests {
         else {
             panic!("no object")
         };
-        let given = give(&Form::Env, &args).expect("variables");
+        let given = give(&Form::Both, &args).expect("variables");
         let env: Vec<_> = given
             .env
             .iter()
             .map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy()))
             .collect();
         assert_eq!(env, ["ARG_A_B=x y", "ARG_N=1.5", "ARG_LIST=[1]"]);
+        // Where there is no other way it is not left out.
+        assert!(give(&Form::Env, &args).is_err_and(|why| why.contains("`big`")));
     }
 }

@@ -11,7 +11,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -61,8 +61,9 @@ const SDK: [(&str, &str); 9] = [
 pub(crate) struct Host {
     pub(crate) nursery: Nursery,
     pub(crate) places: Semaphore,
-    /// Everything temporary is in here, and gone with it.
-    folder: TempDir,
+    /// Everything temporary is in here: made when something runs, and gone with this.
+    folder: PathBuf,
+    made: OnceLock<()>,
     /// The server's own environment.
     env: BTreeMap<String, String>,
     path: OsString,
@@ -97,35 +98,21 @@ impl Host {
         env: BTreeMap<String, String>,
         temporary: &Path,
     ) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("zcp-").tempdir_in(temporary)?;
-        for name in ["sdk", "bin", "outputs", "calls"] {
-            fs::create_dir(folder.path().join(name))?;
-        }
-        for (name, text) in SDK {
-            fs::write(folder.path().join("sdk").join(name), text)?;
-        }
+        let folder = temporary.join(format!("zcp-{}", zcp::random_name()));
         let own = env.get("PATH").cloned().unwrap_or_default();
-        let bin = folder.path().join("bin");
-        let found = which::which_in("jq", Some(&own), ".").ok();
-        let jq = match (found, command) {
+        let jq = match (which::which_in("jq", Some(&own), ".").ok(), command) {
             (Some(found), _) => found,
-            (None, Some(program)) => {
-                let link = bin.join("jq");
-                #[cfg(unix)]
-                std::os::unix::fs::symlink(program, &link)?;
-                #[cfg(not(unix))]
-                fs::copy(program, &link).map(drop)?;
-                link
-            }
+            (None, Some(_)) => folder.join("bin/jq"),
             (None, None) => PathBuf::from("jq"),
         };
         // What the machine has comes first.
-        let paths = std::env::split_paths(&own).chain([bin]);
+        let paths = std::env::split_paths(&own).chain([folder.join("bin")]);
         let path = std::env::join_paths(paths).map_err(io::Error::other)?;
         Ok(Self {
-            nursery: Nursery::new(folder.path()),
+            nursery: Nursery::default(),
             places: Semaphore::new(AT_ONCE),
             folder,
+            made: OnceLock::new(),
             env,
             path,
             jq,
@@ -133,6 +120,44 @@ impl Host {
             outputs: Mutex::default(),
             counted: AtomicU64::default(),
         })
+    }
+
+    /// The folder of everything temporary, which is there from now on.
+    fn folder(&self) -> &Path {
+        self.made.get_or_init(|| {
+            if let Err(error) = self.make() {
+                tracing::error!("{}: {error}", self.folder.display());
+            }
+        });
+        &self.folder
+    }
+
+    fn make(&self) -> io::Result<()> {
+        let mut private = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+        private.create(&self.folder)?;
+        self.nursery.guard(&self.folder);
+        for name in ["sdk", "bin", "outputs", "calls"] {
+            private.create(self.folder.join(name))?;
+        }
+        for (name, text) in SDK {
+            fs::write(self.folder.join("sdk").join(name), text)?;
+        }
+        if let (Some(command), true) = (&self.command, self.jq.starts_with(&self.folder)) {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(command, &self.jq)?;
+            #[cfg(not(unix))]
+            fs::copy(command, &self.jq).map(drop)?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything temporary.
+    pub(crate) fn remove(&self) {
+        if self.made.get().is_some() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 
     pub(crate) fn path(&self) -> &OsStr {
@@ -150,7 +175,7 @@ impl Host {
     }
 
     pub(crate) fn sdk(&self) -> PathBuf {
-        self.folder.path().join("sdk")
+        self.folder().join("sdk")
     }
 
     /// What every script sees, and what this one is allowed to.
@@ -180,12 +205,12 @@ impl Host {
     /// A file nobody has used for an output yet.
     pub(crate) fn spill(&self) -> PathBuf {
         let number = self.counted.fetch_add(1, Ordering::Relaxed);
-        self.folder.path().join("outputs").join(number.to_string())
+        self.folder().join("outputs").join(number.to_string())
     }
 
     /// A private folder for one call.
     pub(crate) fn call_folder(&self) -> io::Result<TempDir> {
-        tempfile::Builder::new().prefix("call-").tempdir_in(self.folder.path().join("calls"))
+        tempfile::Builder::new().prefix("call-").tempdir_in(self.folder().join("calls"))
     }
 
     fn outputs(&self) -> MutexGuard<'_, VecDeque<LongOutput>> {
@@ -220,6 +245,12 @@ impl Host {
         let bytes = tokio::fs::read(path).await.ok()?;
         let uri = format!("{OUTPUT}{id}");
         Some(Contents::Parts(vec![crate::content::contents(bytes, mime, &uri)]))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

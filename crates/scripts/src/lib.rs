@@ -76,9 +76,10 @@ pub struct Scripts {
 pub struct Processes(Arc<Host>);
 
 impl Processes {
-    /// Waits until those that were told to end have ended.
-    pub async fn ended(&self) {
+    /// Ends those that still run, and removes what is temporary. For when the server has stopped.
+    pub async fn end(&self) {
         self.0.nursery.close().await;
+        self.0.remove();
     }
 }
 
@@ -100,6 +101,11 @@ impl Scripts {
             env: host::environment(),
             temporary: std::env::temp_dir(),
         }
+    }
+
+    /// What the folder says it is called, or its own name.
+    pub fn name(&self) -> String {
+        self.project.name()
     }
 
     /// A server that is called as the folder is, and offers what is in it.

@@ -13,11 +13,11 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
         serve.http = Some(USUAL.into());
     }
-    let (server, processes) = match &serve.folder {
+    let (server, scripts) = match &serve.folder {
         Some(folder) => {
-            let scripts = scripts(folder)?;
-            let processes = scripts.processes();
-            (scripts.server(), Some(processes))
+            let scripts = open(folder)?;
+            let (name, processes) = (scripts.name(), scripts.processes());
+            (scripts.server(), Some((name, processes)))
         }
         None => (demo::server(), None),
     };
@@ -40,7 +40,8 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
     let address = http.as_ref().map(|(_, address)| *address);
     // With a client on standard output, only the client is spoken to.
     if !serve.stdio {
-        print::serving(address, serve.unix.as_deref(), json)?;
+        let named = scripts.as_ref().map(|(name, _)| name.as_str()).zip(serve.folder.as_deref());
+        print::serving(named, address, serve.unix.as_deref(), json)?;
     }
     let stop = CancellationToken::new();
     let wires = (serve.stdio.then_some(Stdio), http.map(|(http, _)| http), unix);
@@ -55,14 +56,14 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
             serving.await
         }
     };
-    if let Some(processes) = processes {
-        processes.ended().await;
+    if let Some((_, processes)) = scripts {
+        processes.end().await;
     }
     Ok(served?)
 }
 
 /// Opens a folder, and says what is wrong with it now and later.
-fn scripts(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
+fn open(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
     let folder = Scripts::folder(folder);
     let folder =
         std::env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));

@@ -73,6 +73,11 @@ impl Family {
         &self.tag
     }
 
+    /// The first processes of all runs.
+    pub(crate) fn leaders(&self) -> Vec<i32> {
+        self.runs().values().filter_map(|run| run.leader.get().copied()).collect()
+    }
+
     fn runs(&self) -> MutexGuard<'_, HashMap<u64, Arc<Run>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,6 +4,7 @@ use super::{channel::Channel, patience::Patience};
 use crate::content;
 use serde_json::{Value, json};
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -32,9 +33,16 @@ pub(crate) struct Listener<'a> {
     /// Files a script names are looked for here.
     pub(crate) folder: &'a Path,
     pub(crate) said: Said,
+    /// What was kept in this run.
+    pub(crate) kept: HashMap<String, Value>,
 }
 
-impl Listener<'_> {
+impl<'a> Listener<'a> {
+    /// One who has heard nothing yet.
+    pub(crate) fn new(ctx: &'a Ctx, patience: &'a Patience, folder: &'a Path) -> Self {
+        Self { ctx, patience, folder, said: Said::default(), kept: HashMap::new() }
+    }
+
     /// Does what lines say until there are no more. Ends with an error if the run must.
     pub(crate) async fn listen(&mut self, channel: &mut Channel) -> Result<()> {
         while let Some(line) = channel.next(|| self.patience.progressed()).await {
@@ -77,6 +85,7 @@ impl Listener<'_> {
             "keep" => {
                 let (key, value) = split(rest);
                 let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+                self.kept.insert(key.to_owned(), value.clone());
                 self.ctx.keep(key, value).await;
             }
             "detach" => self.ctx.detach(),
@@ -170,7 +179,8 @@ impl Listener<'_> {
             }
             "roots" => json!({ "roots": self.ctx.roots(key).await? }),
             "once" => {
-                self.ctx.kept(key).map_or_else(|| json!({}), |value| json!({ "value": value }))
+                let kept = self.kept.get(key).cloned().or_else(|| self.ctx.kept(key));
+                kept.map_or_else(|| json!({}), |value| json!({ "value": value }))
             }
             _ => {
                 let question = match said.get("messages") {
@@ -236,7 +246,7 @@ pub(super) async fn answer_files(
         let Ok(asked) = serde_json::from_str::<Value>(&text) else { continue };
         let _ = std::fs::remove_file(&files.asked);
         number += 1;
-        let listener = Listener { ctx, patience, folder: Path::new("."), said: Said::default() };
+        let listener = Listener::new(ctx, patience, Path::new("."));
         let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
         let answer = match listener.question(verb, &format!("elicit-{number} {asked}")).await {
             Ok(answer) => answer.unwrap_or_default(),

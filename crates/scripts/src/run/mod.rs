@@ -89,8 +89,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
     let folder = &job.recipe.cwd;
-    let mut listener =
-        ctx.map(|ctx| Listener { ctx, patience: &patience, folder, said: Said::default() });
+    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, folder));
     let end = {
         let feeding = feed(stdin, job.recipe.stdin.as_deref());
         let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);

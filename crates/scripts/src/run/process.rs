@@ -52,34 +52,39 @@ pub(crate) struct Nursery {
     /// Held while a process is started: what it inherits must reach no other.
     spawning: Mutex<()>,
     family: Arc<Family>,
-    /// Looks after the family, once there is one, and after its end.
-    keeping: OnceLock<Option<Guard>>,
-    /// What is removed when this server is killed.
-    folder: PathBuf,
+    /// Looks after the family, once there is one.
+    keeping: OnceLock<()>,
+    /// And after its end.
+    guard: OnceLock<Option<Guard>>,
     tracker: TaskTracker,
     keeper: TaskTracker,
 }
 
-impl Nursery {
-    /// `folder` is removed even if this server is killed.
-    pub(crate) fn new(folder: &Path) -> Self {
+impl Default for Nursery {
+    fn default() -> Self {
         Self {
-            folder: folder.to_path_buf(),
             spawning: Mutex::default(),
             family: Family::new(),
             keeping: OnceLock::new(),
+            guard: OnceLock::new(),
             tracker: TaskTracker::new(),
             keeper: TaskTracker::new(),
         }
     }
+}
+
+impl Nursery {
+    /// From now on a folder is removed, and what runs is ended, even if this server is killed.
+    pub(crate) fn guard(&self, folder: &Path) {
+        self.guard.get_or_init(|| {
+            let guard = Guard::start(self.family.tag(), folder);
+            guard.map_err(|error| tracing::warn!("a killed server may leave scripts: {error}")).ok()
+        });
+    }
 
     /// Starts a process in a group of its own, with a channel beside its standard ones.
     pub(crate) fn start(&self, recipe: &Recipe) -> io::Result<Process> {
-        self.keeping.get_or_init(|| {
-            self.family.keep(&self.keeper);
-            let guard = Guard::start(self.family.tag(), &self.folder);
-            guard.map_err(|error| tracing::warn!("a killed server may leave scripts: {error}")).ok()
-        });
+        self.keeping.get_or_init(|| self.family.keep(&self.keeper));
         let (channel, ends) = Channel::new()?;
         let mut command = Command::new(&recipe.program);
         command.args(&recipe.args).current_dir(&recipe.cwd).env_clear();
@@ -110,8 +115,22 @@ impl Nursery {
         command.spawn()
     }
 
-    /// Waits until the processes that were told to end have ended.
+    /// Ends all that run, and waits until they have ended.
     pub(crate) async fn close(&self) {
+        let leaders = |signal| {
+            for leader in self.family.leaders() {
+                Group(Pid::from_raw(leader)).signal(signal);
+            }
+        };
+        leaders(Signal::TERM);
+        let gone = async {
+            while !self.family.leaders().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if timeout(GRACE, gone).await.is_err() {
+            leaders(Signal::KILL);
+        }
         self.tracker.close();
         self.tracker.wait().await;
     }

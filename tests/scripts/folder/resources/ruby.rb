@@ -1,0 +1,4 @@
+#!/usr/bin/env ruby
+require "zcp"
+
+puts JSON.generate(Zcp.args.merge("uri" => ENV.fetch("ZCP_URI")))

@@ -1,0 +1,1 @@
+node_both.js

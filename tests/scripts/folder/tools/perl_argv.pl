@@ -1,0 +1,1 @@
+perl_both.pl

@@ -1,0 +1,3 @@
+# Says which command runs it.
+# @returns text
+ps -o args= -p "$PPID"
