@@ -56,10 +56,15 @@ fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").expect("it is told").count()
 }
 
-/// Processes of the storm's scripts.
-fn running() -> usize {
+/// Processes of this storm's scripts, which know where they came from.
+fn running(folder: &Folder) -> usize {
+    let home = folder.0.to_string_lossy().into_owned();
     let all = fs::read_dir("/proc").expect("processes").flatten();
-    let lines = all.map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default());
+    let own = all.filter(|entry| {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(&home)
+    });
+    let lines = own.map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default());
     lines.filter(|line| String::from_utf8_lossy(line).starts_with("sleep\x00473")).count()
 }
 
@@ -127,8 +132,8 @@ async fn ten_thousand_calls_leave_nothing_behind() {
     println!("{CALLS} calls in {:.0?}, {odd} of them cut off or failed", begun.elapsed());
     assert!(odd > CALLS / 5, "{odd}");
     let waiting = Instant::now();
-    while running() > 0 || open_files() > files + 8 {
-        let (left, open) = (running(), open_files());
+    while running(&folder) > 0 || open_files() > files + 8 {
+        let (left, open) = (running(&folder), open_files());
         assert!(
             waiting.elapsed() < Duration::from_secs(10),
             "{left} processes, {open} of {files} files"

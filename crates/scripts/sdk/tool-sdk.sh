@@ -1320,7 +1320,7 @@ __mcp_check_progress_options() {
 
 # Stdin is the command's stderr. 130 when the call was cancelled.
 __mcp_follow_stderr() {
-    local line="" part status
+    local line="" part status gone=""
     # Both ends are open, so the name is not needed any more and nothing is left behind.
     rm -f "$__mcp_fifo"
     while :; do
@@ -1337,8 +1337,13 @@ __mcp_follow_stderr() {
         if [ "$status" -eq 0 ]; then
             __mcp_progress_line "$line"
             line=""
-        elif [ "$status" -le 128 ] || ! kill -0 "$pid" 2>/dev/null; then
+        elif [ "$status" -le 128 ]; then
             break
+        elif ! kill -0 "$pid" 2>/dev/null; then
+            # What it wrote last may still be on its way: only when nothing came after it had gone is
+            # there no more.
+            if [ -n "$gone" ] && [ -z "$part" ]; then break; fi
+            gone=1
         fi
     done
     [ -z "$line" ] || __mcp_progress_line "$line"
