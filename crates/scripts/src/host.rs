@@ -25,6 +25,8 @@ const AT_ONCE: usize = 64;
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: usize = 100;
+/// And how many bytes of them.
+const KEPT_BYTES: u64 = 1024 * 1024 * 1024;
 /// Variables every script sees.
 const SEEN: [&str; 14] = [
     "PATH",
@@ -78,6 +80,7 @@ pub(crate) struct Host {
 struct LongOutput {
     id: String,
     path: PathBuf,
+    size: u64,
     mime: String,
     owner: Principal,
     at: Instant,
@@ -220,11 +223,25 @@ impl Host {
     /// Keeps an output for its caller.
     pub(crate) fn keep(&self, ran: &Ran, mime: &str, owner: &Principal) -> Kept {
         let id = zcp::random_name();
-        let path = ran.output.spill.path.clone();
+        let (path, size) = (self.spill(), ran.output.total);
+        if let Err(error) = fs::rename(&ran.output.spill.path, &path) {
+            tracing::warn!("a long output is not kept: {error}");
+        }
         let (mime, owner) = (mime.to_owned(), owner.clone());
         let mut outputs = self.outputs();
-        outputs.push_back(LongOutput { id: id.clone(), path, mime, owner, at: Instant::now() });
-        while outputs.len() > KEPT || outputs.front().is_some_and(|one| one.at.elapsed() > KEPT_FOR)
+        outputs.push_back(LongOutput {
+            id: id.clone(),
+            path,
+            size,
+            mime,
+            owner,
+            at: Instant::now(),
+        });
+        let bytes = |all: &VecDeque<LongOutput>| all.iter().map(|one| one.size).sum::<u64>();
+        let old = |one: &LongOutput| one.at.elapsed() > KEPT_FOR;
+        while outputs.len() > KEPT
+            || bytes(&outputs) > KEPT_BYTES
+            || outputs.front().is_some_and(old)
         {
             if let Some(old) = outputs.pop_front() {
                 let _ = fs::remove_file(old.path);

@@ -51,6 +51,15 @@ pub(crate) struct Spill {
     file: Option<File>,
 }
 
+impl Drop for Spill {
+    fn drop(&mut self) {
+        // Whoever keeps it has moved it away.
+        if self.file.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 impl Output {
     pub(crate) fn new(limit: usize, most: u64, path: PathBuf, seen: Seen) -> Self {
         Self { held: vec![], limit, most, total: 0, seen, spill: Spill { path, file: None } }

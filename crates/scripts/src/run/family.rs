@@ -170,6 +170,9 @@ impl Family {
             }
         }
         strangers.extend(others);
+        // Those that are gone need not be known any longer.
+        let there: HashSet<_> = processes.iter().map(|one| (one.id, one.started)).collect();
+        strangers.retain(|known| there.contains(known));
     }
 
     /// The run a process is marked with.
@@ -192,7 +195,7 @@ async fn wait(family: &Weak<Family>) -> Option<Arc<Family>> {
             return Some(there);
         }
         let begun = there.begun.notified();
-        // Not held while nothing runs, so that it can go.
+        // Held for a while only, so that it can go when nothing runs.
         tokio::select! {
             () = begun => (),
             () = tokio::time::sleep(LOOK * 40) => (),
