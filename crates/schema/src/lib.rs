@@ -79,7 +79,7 @@ impl Schema {
 
 /// A schema that was checked, and is compiled when it is first needed: a compiled one takes 50 KB
 /// and 50 µs, and most tools of a large server are never called. It does not keep its text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lazy(OnceLock<Schema>);
 
 impl Lazy {

@@ -321,6 +321,7 @@ mod tests {
                 content: content[..count].to_vec(),
                 structured_content: is_error.then(|| json!({ "odd": odd })),
                 is_error,
+                meta: None,
             }));
             reply.result_type = reply.result_type.filter(|_| count > 1);
             reply.meta.server_info = Some(info.clone()).filter(|_| count > 2);

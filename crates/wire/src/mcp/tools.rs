@@ -80,4 +80,7 @@ pub struct CallToolResult {
     /// The call failed, and the content says why.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// What a server said of the result beside it. A server says it in [`Reply`](super::Reply).
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Extra>,
 }

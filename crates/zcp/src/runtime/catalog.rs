@@ -168,7 +168,10 @@ impl Catalog {
         self.index(other.tools.keys().cloned());
         merge(&mut self.resources, &other.resources, "resource", &mut self.mistakes);
         merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
-        merge(&mut self.unlisted, &other.unlisted, "resource", &mut self.mistakes);
+        // Nobody is told of these, so two of them do not contradict each other.
+        for (uri, one) in &other.unlisted {
+            self.unlisted.entry(uri.clone()).or_insert_with(|| one.clone());
+        }
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
         merge(&mut self.skills, &other.skills, "skill", &mut self.mistakes);
         for (name, completer) in &other.completers {
@@ -180,6 +183,32 @@ impl Catalog {
         self.long |= other.long;
         self.needs.extend(other.needs.iter().cloned());
         self.mistakes.extend(other.mistakes.iter().cloned());
+    }
+
+    /// What `choose` takes of it: the name something has from now on, or nothing to leave it out.
+    /// Tools and prompts get other names; everything else is known by its URI, which stays.
+    #[must_use]
+    pub fn chosen(&self, choose: impl Fn(ListKind, &str) -> Option<String>) -> Self {
+        let mut all = self.clone();
+        let renamed = self.tools.iter().filter_map(|(name, tool)| {
+            let new = choose(ListKind::Tools, name)?;
+            Some((new.clone(), Arc::new(tool.named(new))))
+        });
+        all.tools = renamed.collect();
+        all.tools_by_name.clear();
+        all.index(all.tools.keys().cloned().collect::<Vec<_>>());
+        all.prompts.clear();
+        for (name, prompt) in &self.prompts {
+            let completer = all.completers.remove(name);
+            if let Some(new) = choose(ListKind::Prompts, name) {
+                all.prompts.insert(new.clone(), Arc::new(prompt.named(new.clone())));
+                completer.into_iter().for_each(|one| drop(all.completers.insert(new.clone(), one)));
+            }
+        }
+        all.resources.retain(|uri, _| choose(ListKind::Resources, uri).is_some());
+        all.templates.retain(|uri, _| choose(ListKind::Templates, uri).is_some());
+        all.skills.retain(|uri, _| choose(ListKind::Skills, uri).is_some());
+        all
     }
 
     /// Everything that is wrong with it.
@@ -317,6 +346,17 @@ impl Catalog {
     /// Some argument can be completed.
     pub(crate) fn completes(&self) -> bool {
         self.completes
+    }
+
+    /// How many a list has.
+    pub fn count(&self, kind: ListKind) -> usize {
+        match kind {
+            ListKind::Tools => self.tools.len(),
+            ListKind::Prompts => self.prompts.len(),
+            ListKind::Resources => self.resources.len(),
+            ListKind::Templates => self.templates.len(),
+            ListKind::Skills => self.skills.len(),
+        }
     }
 
     /// A digest of one list: equal digests, equal lists.

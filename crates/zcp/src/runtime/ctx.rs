@@ -29,11 +29,12 @@ use zcp_wire::{
     mcp::{
         InputRequest,
         capabilities::ClientCapabilities,
+        lifecycle::Implementation,
         logging::Level,
         roots::{ListRoots, ListRootsResult, Root},
         sampling::{CreateMessage, CreateMessageResult},
     },
-    meta::Trace,
+    meta::{CLIENT_INFO, Trace},
 };
 
 /// What a protocol does for a running call.
@@ -64,6 +65,8 @@ pub struct About {
     pub principal: Principal,
     /// What the caller's client can do.
     pub client: Arc<ClientCapabilities>,
+    /// Who its client said it is when the conversation began.
+    pub client_info: Option<Arc<Implementation>>,
     /// The trace the call is part of.
     pub trace: Option<Box<Trace>>,
     /// JSON text of the request's parameters.
@@ -88,6 +91,7 @@ impl About {
         Self {
             principal: Principal::ANONYMOUS,
             client: Arc::default(),
+            client_info: None,
             trace: None,
             params: None,
             stop: Stop::default(),
@@ -104,6 +108,7 @@ impl About {
         Self {
             principal: self.principal.clone(),
             client: self.client.clone(),
+            client_info: self.client_info.clone(),
             trace: self.trace.clone(),
             params: self.params.clone(),
             extensions: self.extensions.clone(),
@@ -192,6 +197,16 @@ impl Ctx {
     /// What the caller's client can do.
     pub fn client(&self) -> &ClientCapabilities {
         &self.about().client
+    }
+
+    /// Who the caller's client says it is: in its handshake, or with this request. Nothing proves
+    /// it, and some do not say.
+    pub fn client_info(&self) -> Option<Implementation> {
+        if let Some(known) = &self.about().client_info {
+            return Some(Implementation::clone(known));
+        }
+        let params: Value = serde_json::from_str(self.params()?).ok()?;
+        serde_json::from_value(params.get("_meta")?.get(CLIENT_INFO)?.clone()).ok()
     }
 
     /// The trace this call is part of, to be passed on to whatever it calls.

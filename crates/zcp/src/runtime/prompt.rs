@@ -173,6 +173,11 @@ impl Prompt {
 pub struct ReadyPrompt(Prompt);
 
 impl ReadyPrompt {
+    /// The same under another name.
+    pub(crate) fn named(&self, name: String) -> Self {
+        Self(Prompt { info: Listed { name, ..self.0.info.clone() }, ..self.0.clone() })
+    }
+
     pub(crate) fn info(&self) -> &Listed {
         &self.0.info
     }

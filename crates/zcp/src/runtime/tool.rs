@@ -257,6 +257,7 @@ impl Tool {
 }
 
 /// A tool that was checked and can be called.
+#[derive(Clone)]
 pub struct ReadyTool {
     pub(crate) info: Listed,
     /// Absent when reading the arguments into the handler's types checks as much.
@@ -268,6 +269,11 @@ pub struct ReadyTool {
 }
 
 impl ReadyTool {
+    /// The same under another name.
+    pub(crate) fn named(&self, name: String) -> Self {
+        Self { info: Listed { name, ..self.info.clone() }, ..self.clone() }
+    }
+
     /// Whether twice is the same as once.
     pub(crate) fn may_run_twice(&self) -> bool {
         let hints = self.info.annotations.as_ref();

@@ -28,7 +28,7 @@ use zcp_wire::{
         Body, Reply,
         capabilities::ClientCapabilities,
         completion::{Argument, Context, Reference},
-        lifecycle::InitializeParams,
+        lifecycle::{Implementation, InitializeParams},
         logging::Level,
         subscriptions::Filter,
     },
@@ -51,6 +51,8 @@ pub(super) struct Entered {
 #[derive(Default)]
 pub(super) struct Caller {
     pub(super) capabilities: Arc<ClientCapabilities>,
+    /// Who it said it is in its handshake.
+    pub(super) info: Option<Arc<Implementation>>,
     /// The least serious log message it wants.
     pub(super) level: Option<Level>,
     /// What it wants progress reported under: JSON text.
@@ -203,6 +205,7 @@ fn enter_stateless(
 
     let mut caller = Caller {
         capabilities,
+        info: None,
         level: meta.map_or(Ok(None), |meta| meta.level())?,
         progress: token(request, params),
         params: request.params.clone(),
@@ -271,6 +274,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
     offer::check(&mcp.runtime, revision, method)?;
     let mut caller = Caller {
         capabilities: handshake.capabilities.clone(),
+        info: Some(handshake.client.clone()),
         level: Some(session.level()),
         progress: token(request, params),
         params: request.params.clone(),

@@ -57,6 +57,7 @@ fn reply(
                 content: output.content,
                 structured_content: output.structured,
                 is_error: output.is_error,
+                meta: None,
             }));
             reply.meta.extra = output.meta;
             reply

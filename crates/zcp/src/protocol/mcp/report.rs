@@ -120,6 +120,7 @@ impl Report {
         let about = About {
             principal: Principal::of(&extensions),
             client: caller.capabilities,
+            client_info: caller.info,
             trace: caller.trace,
             params: caller.params,
             stop: Stop::default(),

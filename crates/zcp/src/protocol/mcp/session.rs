@@ -101,7 +101,7 @@ pub(crate) struct Handshake {
     /// What the client declared, as far as the revision has it.
     pub(crate) capabilities: Arc<ClientCapabilities>,
     declared: ClientCapabilities,
-    client: Implementation,
+    pub(crate) client: Arc<Implementation>,
 }
 
 /// Handshakes that are remembered, to be shared.
@@ -120,7 +120,7 @@ impl Handshakes {
     ) -> Arc<Handshake> {
         let mut all = lock(&self.0);
         let same = |known: &&Arc<Handshake>| {
-            known.revision == revision && known.declared == declared && known.client == client
+            known.revision == revision && known.declared == declared && *known.client == client
         };
         if let Some(known) = all.iter().find(same) {
             return known.clone();
@@ -140,6 +140,7 @@ impl Handshakes {
             sampling.entry("context").or_insert_with(|| json!({}));
         }
         let capabilities = Arc::new(capabilities);
+        let client = Arc::new(client);
         let shared = Arc::new(Handshake { revision, capabilities, declared, client });
         if all.len() >= SHARED_HANDSHAKES {
             all.pop_front();
@@ -172,7 +173,7 @@ impl Record {
             principal: memory.principal.as_str().to_owned(),
             version: handshake.map_or("", |it| it.revision.as_str()).to_owned(),
             capabilities: handshake.map(|it| it.declared.clone()).unwrap_or_default(),
-            client: handshake.map(|it| it.client.clone()).unwrap_or_default(),
+            client: handshake.map(|it| Implementation::clone(&it.client)).unwrap_or_default(),
             level: memory.level,
             subscriptions: memory.subscriptions().cloned().collect(),
         }

@@ -143,15 +143,11 @@ pub(super) fn shown(revision: Revision, task: Task) -> Shown {
         }
         Some(End::Fault(fault)) => (None, Some(super::render::error(revision, fault))),
         Some(End::Tool(output)) => {
-            let mut result = json!(CallToolResult {
-                content: output.content,
-                structured_content: output.structured,
-                is_error: output.is_error,
-            });
-            if !output.meta.is_empty() {
-                result["_meta"] = Value::Object(output.meta);
-            }
-            (Some(result), None)
+            let meta = Some(output.meta).filter(|meta| !meta.is_empty());
+            let (content, is_error) = (output.content, output.is_error);
+            let structured_content = output.structured;
+            let result = CallToolResult { content, structured_content, is_error, meta };
+            (Some(json!(result)), None)
         }
     };
     Shown {
