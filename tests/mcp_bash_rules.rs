@@ -293,7 +293,9 @@ async fn d16_the_secret_stays_with_the_server() {
         &[("MCPBASH_REMOTE_TOKEN", &secret), ("MCPBASH_OTHER", "seen"), ("OTHER", "unseen")],
     )
     .await;
-    let shown = result(&mut client, "one", json!({})).await.to_string();
+    let mut params = call("one", json!({}));
+    params["_meta"] = json!({ "mcpbash/remoteToken": secret });
+    let shown = client.ask(request(1, "tools/call", params)).await["result"].to_string();
     assert!(
         shown.contains("MCPBASH_OTHER=seen")
             && !shown.contains(&secret)
@@ -449,4 +451,186 @@ async fn a_confined_tool_keeps_its_contract() {
     let mut client = serve(&folder, &tool(script, r#"{"name":"one","sandbox":true}"#)).await;
     let failed = client.ask(request(1, "tools/call", call("one", json!({ "why": "told" })))).await;
     assert_eq!(failed["error"], json!({ "code": -32055, "message": "told" }));
+}
+
+const POLICY: &str = "mcp_tools_policy_check() {\n  echo checked\n  case \"$1\" in\n  odd) mcp_tools_error -32011 'Not on odd days' '{\"day\":3}'; return 1 ;;\n  plain) return 1 ;;\n  torn) exit 0 ;;\n  slow) sleep 4742 ;;\n  meta) [ \"$(printf '%s' \"$2\" | \"$MCPBASH_JSON_TOOL_BIN\" -r .annotations.readOnlyHint)\" = true ] ;;\n  esac\n}\n";
+
+fn many(folder: &Folder, names: &[&str]) {
+    write(folder, PROJECT.0, PROJECT.1);
+    for name in names {
+        write(folder, &format!("tools/{name}/tool.sh"), "echo ran >> ran; echo ran");
+        let meta = r#"{"annotations":{"readOnlyHint":true}}"#;
+        write(folder, &format!("tools/{name}/tool.meta.json"), meta);
+    }
+}
+
+#[tokio::test]
+async fn a_program_of_the_project_decides_what_may_be_called() {
+    let folder = Folder::new("policy-sh");
+    many(&folder, &["fine", "odd", "plain", "torn", "meta"]);
+    write(&folder, "server.d/policy.sh", POLICY);
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    for name in ["fine", "meta"] {
+        assert_eq!(text(&result(&mut client, name, json!({})).await), "ran\n", "{name}");
+    }
+    let odd = client.ask(request(1, "tools/call", call("odd", json!({})))).await;
+    let error = json!({ "code": -32011, "message": "Not on odd days", "data": { "day": 3 } });
+    assert_eq!(odd["error"], error);
+    // Without an error of its own, the model is told.
+    let plain = result(&mut client, "plain", json!({})).await;
+    assert!(plain["isError"] == true && text(&plain).contains("blocked by policy"), "{plain}");
+    // One that ends before it has decided has allowed nothing.
+    let torn = client.ask(request(2, "tools/call", call("torn", json!({})))).await;
+    assert!(torn.get("error").is_some(), "{torn}");
+    let runs = fs::read_to_string(folder.0.join("ran")).expect("some ran");
+    assert_eq!(runs.lines().count(), 2);
+}
+
+#[tokio::test]
+async fn a_program_that_takes_too_long_to_decide_allows_nothing() {
+    let folder = Folder::new("policy-slow");
+    many(&folder, &["slow"]);
+    write(&folder, "server.d/policy.sh", POLICY);
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    client.send(request(1, "tools/call", call("slow", json!({})))).await;
+    let answer = tokio::time::timeout(Duration::from_secs(30), async {
+        loop {
+            // A client waits ten seconds for a message, which is as long as the program has.
+            client.send(request(2, "ping", json!({}))).await;
+            let message = client.next().await;
+            if message["id"] == 1 {
+                return message;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let answer = answer.await.expect("it is decided in time");
+    assert!(text(&answer["result"]).contains("did not decide"), "{answer}");
+    assert!(!folder.0.join("ran").exists());
+    until("the program has ended", || running("sleep\x004742") == 0).await;
+}
+
+#[tokio::test]
+async fn a_program_others_could_write_closes_the_project() {
+    let folder = Folder::new("policy-unsafe");
+    many(&folder, &["fine"]);
+    write(&folder, "server.d/policy.sh", POLICY);
+    let path = folder.0.join("server.d/policy.sh");
+    let closed = async |why: &str| {
+        let scripts = open(&folder);
+        let mistakes = scripts.mistakes().borrow().join("; ");
+        assert!(mistakes.contains(why) && mistakes.contains("no tool can be called"), "{mistakes}");
+        let mut client = PipeClient::open(scripts.server(), LAST).await;
+        assert_eq!(list(&mut client, "tools/list", "tools").await.len(), 0);
+        let refused = client.ask(request(1, "tools/call", call("fine", json!({})))).await;
+        assert!(refused.get("error").is_some(), "{refused}");
+    };
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o664))
+        .expect("it is ours");
+    closed("chmod go-w").await;
+    fs::rename(&path, folder.0.join("elsewhere.sh")).expect("it is ours");
+    std::os::unix::fs::symlink(folder.0.join("elsewhere.sh"), &path).expect("a link");
+    closed("it is a link").await;
+}
+
+#[tokio::test]
+async fn d16_a_program_does_not_remove_the_list_of_what_is_allowed() {
+    let folder = Folder::new("allowlist");
+    many(&folder, &["one", "two", "odd"]);
+    write(&folder, "server.d/policy.sh", POLICY);
+    for (env, tools) in [
+        (vec![("MCPBASH_TOOL_ALLOWLIST", "one,odd")], vec!["odd", "one"]),
+        (vec![("MCPBASH_TOOL_ALLOWLIST", "*")], vec!["odd", "one", "two"]),
+        (vec![("MCPBASH_TOOL_ALLOW_DEFAULT", "deny")], vec![]),
+        (
+            vec![("MCPBASH_TOOL_ALLOWLIST", "one"), ("MCPBASH_TOOL_ALLOW_DEFAULT", "allow")],
+            vec!["odd", "one", "two"],
+        ),
+        (vec![], vec!["odd", "one", "two"]),
+    ] {
+        let mut client = with_env(&folder, &env).await;
+        let listed = list(&mut client, "tools/list", "tools").await;
+        let names: Vec<_> = listed.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        assert_eq!(names, tools, "{env:?}");
+        for name in ["one", "two", "odd"] {
+            let answer = client.ask(request(1, "tools/call", call(name, json!({})))).await;
+            let is_run = text(&answer["result"]) == "ran\n";
+            assert_eq!(is_run, name != "odd" && tools.contains(&name), "{env:?}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_is_set_must_be_shown() {
+    let folder = Folder::new("remote-token");
+    many(&folder, &["one"]);
+    let secret = "t".repeat(32);
+    let mut client = with_env(&folder, &[("MCPBASH_REMOTE_TOKEN", &secret)]).await;
+    for (meta, is_right) in [
+        (json!({}), false),
+        (json!({ "mcpbash/remoteToken": "t".repeat(31) }), false),
+        (json!({ "mcpbash/remoteToken": secret }), true),
+        (json!({ "remoteToken": secret }), true),
+    ] {
+        for (method, mut params) in
+            [("tools/call", call("one", json!({}))), ("tools/list", json!({}))]
+        {
+            params["_meta"] = meta.clone();
+            let answer = client.ask(request(1, method, params)).await;
+            let code = (!is_right).then_some(-32602);
+            assert_eq!(answer["error"]["code"].as_i64(), code, "{meta}: {answer}");
+        }
+    }
+    let weak = Scripts::folder(&folder.0).env("MCPBASH_REMOTE_TOKEN", "short").open();
+    assert!(weak.expect_err("it is weak").to_string().contains("32 characters"));
+}
+
+#[tokio::test]
+async fn registering_does_not_take_for_ever() {
+    let folder = Folder::new("register-slow");
+    many(&folder, &["one"]);
+    write(&folder, "server.d/register.sh", "#!/bin/bash\nsleep 4743 & sleep 4743\n");
+    let scripts = Scripts::folder(&folder.0).env("MCPBASH_ALLOW_PROJECT_HOOKS", "true");
+    let scripts = scripts.open().expect("it opens");
+    let mistakes = scripts.mistakes().borrow().join("; ");
+    assert!(mistakes.contains("longer than 10 s"), "{mistakes}");
+    until("it has ended", || running("sleep\x004743") == 0).await;
+    // And one that is quick is heard.
+    let hook = "#!/bin/bash\nmcp_register_tool '{\"name\":\"quick\",\"path\":\"one/tool.sh\"}'\n";
+    write(&folder, "server.d/register.sh", hook);
+    let mut client = with_env(&folder, &[("MCPBASH_ALLOW_PROJECT_HOOKS", "true")]).await;
+    assert_eq!(list(&mut client, "tools/list", "tools").await[0]["name"], "quick");
+}
+
+#[tokio::test]
+async fn limits_and_totals_of_lists_are_tolerated() {
+    let folder = Folder::new("limit");
+    many(&folder, &["one", "two"]);
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    let answer = client.ask(request(1, "tools/list", json!({ "limit": 1 }))).await;
+    assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(2), "{answer}");
+}
+
+#[tokio::test]
+async fn an_empty_folder_is_served_and_says_how_to_begin() {
+    let folder = Folder::new("empty");
+    let mut server = tokio::process::Command::new(zcp_tests::examples::zcp())
+        .args(["serve", "--stdio"])
+        .arg(&folder.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("it starts");
+    let mut input = server.stdin.take().expect("an input");
+    let asked = format!("{}\n", zcp_tests::initialize(1, LAST));
+    tokio::io::AsyncWriteExt::write_all(&mut input, asked.as_bytes()).await.expect("it reads");
+    drop(input);
+    let said = tokio::time::timeout(Duration::from_secs(10), server.wait_with_output());
+    let said = said.await.expect("it ends").expect("it ran");
+    let answer: Value = serde_json::from_slice(&said.stdout).expect("an answer");
+    assert_eq!(answer["result"]["protocolVersion"], LAST);
+    let warned = String::from_utf8_lossy(&said.stderr);
+    assert!(warned.contains("nothing to offer yet") && warned.contains("zcp new"), "{warned}");
 }

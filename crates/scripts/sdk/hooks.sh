@@ -5,7 +5,7 @@
 #       {"tools":[…],"resources":[…],"resourceTemplates":[…],"prompts":[…],"completions":[…]}, of these only the kinds
 #       that FILE registered, or the object that FILE printed. Fails, and says why on stderr, when FILE does.
 #   bash hooks.sh policy FILE NAME METADATA
-#       {"allow":true} or {"allow":false,"code":…,"message":…,"data":…}
+#       {"allow":true} or {"allow":false,"code":…,"message":…,"data":…}, where a FILE that gives no error gives no code
 #
 # shellcheck disable=SC2016
 
@@ -174,7 +174,11 @@ __hooks_judge() {
 
 __hooks_refusal() {
     local code=$_MCP_TOOLS_ERROR_CODE message=$_MCP_TOOLS_ERROR_MESSAGE data=$_MCP_TOOLS_ERROR_DATA
-    [[ $code =~ ^-?[1-9][0-9]*$ ]] || code=-32602
+    if [ -z "$code$message" ]; then
+        code=null
+    elif ! [[ $code =~ ^-?[1-9][0-9]{0,9}$ ]]; then
+        code=-32602
+    fi
     __mcp_quote "${data}"
     if [ -z "$data" ]; then
         data=null

@@ -28,6 +28,9 @@ pub(crate) struct About<'a> {
     pub(crate) folder: &'a Path,
     /// Its output as it is, to the last line break.
     pub(crate) verbatim: bool,
+    /// Its output is somebody else's, and no result of the protocol whatever it looks like: that
+    /// could name files of this machine.
+    pub(crate) is_foreign: bool,
     /// Says how it ended even if all went well.
     pub(crate) says_how: bool,
 }
@@ -132,7 +135,7 @@ impl About<'_> {
 
     async fn structured(&self, value: Value, text: &str) -> Output {
         match value {
-            Value::Object(mut members) if is_result(&members) => {
+            Value::Object(mut members) if !self.is_foreign && is_result(&members) => {
                 let mut output = Output {
                     structured: members.remove("structuredContent"),
                     is_error: members.get("isError") == Some(&Value::Bool(true)),

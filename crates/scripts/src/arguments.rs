@@ -70,8 +70,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Words of a command line: `{name}` is an argument, `{names...}` each item of one, `{name?--flag}`
-/// a word that is there if the argument is true. What was not given is left out, with the flag
+/// Words of a command line: `{name}` is an argument, `{names...}` each item of one, `{name=}` the word
+/// `name=value`, `{name?--flag}` a word that is there if the argument is true. What was not given is left out, with the flag
 /// before it.
 fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<String> = vec![];
@@ -81,6 +81,10 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
             None => {
                 only_files |= word == "--";
                 words.push(fill_in(word, args)?);
+            }
+            Some(Placeholder::Pair(name)) => {
+                let value = args.get(name).filter(|value| !value.is_null());
+                words.extend(value.map(|value| format!("{name}={}", plain(value))));
             }
             Some(Placeholder::If(name, flag)) => {
                 if args.get(name) == Some(&Value::Bool(true)) {
@@ -121,6 +125,7 @@ enum Placeholder<'a> {
     Value(&'a str),
     Each(&'a str),
     If(&'a str, &'a str),
+    Pair(&'a str),
 }
 
 /// A word that is a placeholder and nothing else.
@@ -131,6 +136,9 @@ fn placeholder(word: &str) -> Option<Placeholder<'_>> {
     }
     if let Some((name, flag)) = inside.split_once('?') {
         return Some(Placeholder::If(name, flag));
+    }
+    if let Some(name) = inside.strip_suffix('=') {
+        return Some(Placeholder::Pair(name));
     }
     Some(match inside.strip_suffix("...") {
         Some(name) => Placeholder::Each(name),
@@ -176,6 +184,14 @@ mod tests {
         let few =
             words(template, json!({ "words": "x", "loud": false, "limit": null })).expect("words");
         assert_eq!(few, ["search", "--in=", "x"]);
+    }
+
+    #[test]
+    fn a_pair_is_there_if_it_was_given() {
+        let pairs = |args| words("{OUT=} {N=}", args).expect("words");
+        assert_eq!(pairs(json!({ "OUT": "a b", "N": 2 })), ["OUT=a b", "N=2"]);
+        assert_eq!(pairs(json!({ "N": "" })), ["N="]);
+        assert!(pairs(json!({})).is_empty());
     }
 
     #[test]

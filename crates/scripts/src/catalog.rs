@@ -2,7 +2,7 @@
 
 use crate::{
     completions::{self, Completing, Of},
-    host::{Host, OUTPUT},
+    host::Host,
     manifest::{Manifest, beside, of_text},
     project::Project,
     prompts, providers,
@@ -13,11 +13,27 @@ use crate::{
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashSet, btree_map::Entry},
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 use zcp::{CallError, Catalog, Contents, Ctx, Resource, Uri};
+
+/// What a tool is run by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The tool's name.
+    pub tool: String,
+    /// Its script.
+    pub script: PathBuf,
+    /// The program that runs it, or why it cannot be run.
+    pub by: Result<PathBuf, String>,
+    /// Whether it is to run in a sandbox.
+    pub is_confined: bool,
+    /// When its script was last written.
+    pub changed: Option<SystemTime>,
+}
 
 /// What a folder holds now.
 #[derive(Debug)]
@@ -26,6 +42,10 @@ pub(crate) struct Snapshot {
     pub(crate) project: Arc<Project>,
     /// What is wrong: whatever it concerns is left out.
     pub(crate) mistakes: Vec<String>,
+    /// What its tools are run by.
+    pub(crate) programs: Vec<Program>,
+    /// Whether there is nothing in it that anybody could see.
+    pub(crate) is_empty: bool,
     /// Which resources change with which file.
     pub(crate) files: BTreeMap<PathBuf, Vec<String>>,
 }
@@ -38,7 +58,9 @@ pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
     let mut gathering = Gathering {
         catalog: Catalog::default(),
         mistakes,
-        pages: HashSet::new(),
+        programs: vec![],
+        is_empty: true,
+        pages: BTreeMap::new(),
         project,
         host: host.clone(),
     };
@@ -49,16 +71,26 @@ pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
             BTreeMap::new()
         }
     };
-    let Gathering { mut catalog, mut mistakes, project, .. } = gathering;
+    let Gathering { mut catalog, mut mistakes, is_empty, project, programs, .. } = gathering;
     mistakes.extend(catalog.take_mistakes());
-    Snapshot { catalog, project, mistakes, files }
+    let is_there = |name: &String| programs.iter().any(|program| program.tool == *name);
+    mistakes.extend(
+        project
+            .tools
+            .iter()
+            .filter(|(name, said)| !is_there(name) && said.enabled != Some(false))
+            .map(|(name, _)| format!("zcp.toml speaks of a tool `{name}`, and there is none")),
+    );
+    Snapshot { catalog, project, mistakes, is_empty, programs, files }
 }
 
 struct Gathering {
     catalog: Catalog,
     mistakes: Vec<String>,
-    /// Pages that are there already.
-    pages: HashSet<String>,
+    is_empty: bool,
+    programs: Vec<Program>,
+    /// Pages that are there already, and the files they change with.
+    pages: BTreeMap<String, PathBuf>,
     project: Arc<Project>,
     host: Arc<Host>,
 }
@@ -80,6 +112,7 @@ impl Gathering {
     }
 
     fn add(&mut self, add: impl FnOnce(Catalog) -> Catalog) {
+        self.is_empty = false;
         self.catalog = add(std::mem::take(&mut self.catalog));
     }
 
@@ -122,13 +155,21 @@ impl Gathering {
                 self.script(found, said)
             });
             for page in pages {
-                self.pages.insert(page.uri.clone());
+                self.pages.insert(page.uri.clone(), page.file);
                 self.add(|catalog| catalog.resource(page.resource));
             }
             match made {
                 Ok(None) => (),
+                // What nobody may ever call is not shown to anybody.
+                Ok(Some(script))
+                    if !self.project.policy.lists(&script.name, script.reads_only()) =>
+                {
+                    self.is_empty = false;
+                    self.programs.push(script.program());
+                }
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
                     let script = Arc::new(script);
+                    self.programs.push(script.program());
                     self.add(|catalog| catalog.tool(script.tool()));
                 }
                 Ok(Some(script)) => self.mistakes.push(format!(
@@ -194,7 +235,7 @@ impl Gathering {
         // What is registered goes before what is found under the same name.
         let known: HashSet<String> = all.iter().map(|one| one.name.clone()).collect();
         all.extend(found.into_iter().filter(|one| !one.is_template || !known.contains(&one.name)));
-        let files = resources::by_file(&all);
+        let mut files = resources::by_file(&all);
         for one in all {
             let beside = one.file.as_ref().and_then(|file| {
                 let of = Of::Resource(file.clone(), one.uri.clone());
@@ -208,10 +249,15 @@ impl Gathering {
             }
         }
         let pages = self.note(ui::standalone(&self.project));
-        for page in
-            pages.into_iter().filter(|page| self.pages.insert(page.uri.clone())).collect::<Vec<_>>()
-        {
-            self.add(|catalog| catalog.resource(page.resource));
+        for page in pages {
+            // A tool's page goes before one of the same name.
+            if let Entry::Vacant(place) = self.pages.entry(page.uri) {
+                place.insert(page.file);
+                self.add(|catalog| catalog.resource(page.resource));
+            }
+        }
+        for (uri, file) in &self.pages {
+            files.entry(file.clone()).or_default().push(uri.clone());
         }
         self.unlisted();
         files
@@ -220,26 +266,21 @@ impl Gathering {
     /// What can be read by whoever knows its URI: everything of a scheme, and outputs that were too
     /// long to be shown.
     fn unlisted(&mut self) {
-        let mut schemes: Vec<String> =
-            providers::own(&self.project).into_iter().map(|(name, _)| name).collect();
-        let has_resources = self.project.folder("resources").is_dir();
-        if has_resources && !schemes.iter().any(|scheme| scheme == "file") {
-            schemes.push("file".to_owned());
-        }
-        for scheme in schemes {
+        for scheme in providers::at_large(&self.project, &self.host) {
             let resource = resources::by_scheme(&scheme, &self.project, &self.host);
             self.add(|catalog| catalog.resource(resource));
         }
         let host = self.host.clone();
-        let output = Resource::new(format!("{OUTPUT}{{id}}"), move |uri: Uri, ctx: Ctx| {
+        let begins = host.output_scheme();
+        let output = Resource::new(format!("{begins}{{id}}"), move |uri: Uri, ctx: Ctx| {
             let host = host.clone();
+            let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
             async move {
-                let id = uri.0.strip_prefix(OUTPUT).unwrap_or_default().to_owned();
                 let kept: Option<Contents> = host.kept(&id, ctx.principal()).await;
                 kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
             }
         });
-        self.add(|catalog| catalog.resource(output.unlisted()));
+        self.catalog = std::mem::take(&mut self.catalog).resource(output.unlisted());
     }
 
     fn prompts(&mut self, registered: Option<&Vec<Value>>, completing: &[Completing]) {

@@ -125,6 +125,32 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
     }
 }
 
+/// What a sandbox can forbid on this system, and why not where it cannot: tried, by starting the
+/// `zcp` command in each.
+pub async fn sandbox(command: &Path) -> Vec<(&'static str, Result<(), String>)> {
+    let open = Rules { read: None, write: None, network: true, signals: true };
+    let everything = Some(vec![PathBuf::from("/")]);
+    let each = [
+        ("reading", Rules { read: everything.clone(), ..open.clone() }),
+        ("writing", Rules { write: everything, ..open.clone() }),
+        ("network", Rules { network: false, ..open.clone() }),
+        ("signals", Rules { signals: false, ..open }),
+    ];
+    let mut all = vec![];
+    for (what, rules) in each {
+        let mut tried = tokio::process::Command::new(command);
+        tried.args(rules.words()).arg(command).arg("--version");
+        let done = tried.output().await;
+        let fails = match done {
+            Ok(done) if done.status.success() => Ok(()),
+            Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        all.push((what, fails));
+    }
+    all
+}
+
 /// Confines this process by the first word, and becomes the program that follows. Only comes back
 /// if that cannot be done: a script that is to be confined does not run free.
 #[cfg(target_os = "linux")]

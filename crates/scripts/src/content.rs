@@ -70,3 +70,18 @@ pub(crate) fn uri_of(path: &Path) -> String {
     url::Url::from_file_path(&path)
         .map_or_else(|()| format!("file://{}", path.display()), String::from)
 }
+
+/// A path as part of an address: what is not plain there is escaped.
+pub(crate) fn escaped(path: &Path) -> String {
+    let text = path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/");
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                escaped.push(char::from(byte));
+            }
+            byte => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}

@@ -3,6 +3,9 @@
 
 use crate::{
     answer::Kept,
+    observe::Observed,
+    policy::Log,
+    providers::Clones,
     run::{Nursery, Ran},
 };
 use std::{
@@ -11,13 +14,13 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use zcp::{Contents, Principal};
 
 /// Scripts that run at once, of all tools together.
@@ -27,6 +30,8 @@ const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: usize = 100;
 /// And how many bytes of them.
 const KEPT_BYTES: u64 = 1024 * 1024 * 1024;
+/// Calls that are held for those who look on and do not keep up.
+const OBSERVED: usize = 256;
 /// Variables every script sees.
 const SEEN: [&str; 14] = [
     "PATH",
@@ -73,7 +78,13 @@ pub(crate) struct Host {
     /// The command, which confines scripts.
     pub(crate) command: Option<PathBuf>,
     outputs: Mutex<VecDeque<LongOutput>>,
+    /// The logs of calls.
+    pub(crate) log: Log,
+    /// Whoever looks on.
+    pub(crate) observers: broadcast::Sender<Arc<Observed>>,
     counted: AtomicU64,
+    /// Repositories that were read a moment ago.
+    pub(crate) clones: Clones,
 }
 
 #[derive(Debug)]
@@ -86,12 +97,14 @@ struct LongOutput {
     at: Instant,
 }
 
-/// The environment of this process, as far as it is text.
+/// The environment of this process, as far as it is text. What a client was to fill in, and did
+/// not because its user said nothing, is not set.
 pub(crate) fn environment() -> BTreeMap<String, String> {
     let text = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    std::env::vars_os().filter_map(text).collect()
+    let is_filled = |value: &str| !(value.starts_with("${user_config.") && value.ends_with('}'));
+    std::env::vars_os().filter_map(text).filter(|(_, value)| is_filled(value)).collect()
 }
 
 impl Host {
@@ -121,7 +134,10 @@ impl Host {
             jq,
             command: command.map(Path::to_path_buf),
             outputs: Mutex::default(),
+            log: Log::default(),
+            observers: broadcast::Sender::new(OBSERVED),
             counted: AtomicU64::default(),
+            clones: Clones::default(),
         })
     }
 
@@ -216,6 +232,12 @@ impl Host {
         tempfile::Builder::new().prefix("call-").tempdir_in(self.folder().join("calls"))
     }
 
+    /// How the addresses of kept outputs begin. Of two folders in one server each has its own.
+    pub(crate) fn output_scheme(&self) -> String {
+        let own = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        format!("output://{own}/")
+    }
+
     fn outputs(&self) -> MutexGuard<'_, VecDeque<LongOutput>> {
         self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,7 +269,7 @@ impl Host {
                 let _ = fs::remove_file(old.path);
             }
         }
-        Kept { uri: format!("{OUTPUT}{id}") }
+        Kept { uri: format!("{}{id}", self.output_scheme()) }
     }
 
     /// An output that was kept for this caller.
@@ -260,7 +282,7 @@ impl Host {
             (one.path.clone(), one.mime.clone())
         };
         let bytes = tokio::fs::read(path).await.ok()?;
-        let uri = format!("{OUTPUT}{id}");
+        let uri = format!("{}{id}", self.output_scheme());
         Some(Contents::Parts(vec![crate::content::contents(bytes, mime, &uri)]))
     }
 }
@@ -270,6 +292,3 @@ impl Drop for Host {
         self.remove();
     }
 }
-
-/// What kept outputs are read by.
-pub(crate) const OUTPUT: &str = "output://";

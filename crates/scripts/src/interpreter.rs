@@ -36,6 +36,9 @@ const BY_ENDING: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
+/// The ending of files that say a request, which the `zcp` command makes.
+const REQUEST: &str = "http";
+
 /// Files that are never started, even where every file counts as executable.
 const NO_PROGRAMS: &[&str] = &[
     "md", "txt", "json", "jsonc", "toml", "yaml", "yml", "lock", "ini", "cfg", "conf", "csv",
@@ -72,6 +75,8 @@ pub(crate) enum Start {
     Itself,
     /// By one of these programs, with words before the file's name: the first that is there.
     By(Vec<Vec<String>>),
+    /// By the `zcp` command: the file says a request.
+    Request,
 }
 
 impl Known<'_> {
@@ -86,6 +91,9 @@ impl Known<'_> {
         let shebang = shebang(self.head);
         if shebang.is_none() && NO_PROGRAMS.contains(&ending.as_str()) {
             return None;
+        }
+        if ending == REQUEST {
+            return Some(Start::Request);
         }
         let by_ending = || {
             let (_, programs) = BY_ENDING.iter().find(|(known, _)| *known == ending)?;
@@ -148,15 +156,22 @@ fn is_binary(head: &[u8]) -> bool {
     STARTS.iter().any(|start| head.starts_with(start))
 }
 
-/// The program and its first words, found where the environment's `PATH` says.
+/// The program and its first words: the `zcp` command, or one found where the environment's `PATH`
+/// says.
 pub(crate) fn resolve(
     start: &Start,
     file: &Path,
     path: &std::ffi::OsStr,
+    command: Option<&Path>,
 ) -> Result<(PathBuf, Vec<String>), String> {
     let programs = match start {
         Start::Itself => return Ok((file.to_path_buf(), vec![])),
         Start::By(programs) => programs,
+        Start::Request => {
+            let command = command.ok_or("it says a request, which needs the `zcp` command")?;
+            let words = vec!["http".to_owned(), file.to_string_lossy().into_owned()];
+            return Ok((command.to_path_buf(), words));
+        }
     };
     for words in programs {
         let (program, rest) = words.split_first().ok_or("an interpreter without a name")?;
@@ -187,6 +202,7 @@ mod tests {
             None => "none".into(),
             Some(Start::Itself) => "itself".into(),
             Some(Start::By(programs)) => programs[0].join(" "),
+            Some(Start::Request) => "request".into(),
         }
     }
 
@@ -206,6 +222,8 @@ mod tests {
             ("README.md", true, "# Hello\n", "none"),
             ("data.json", true, "{}", "none"),
             ("a.sh", false, "echo hi\n", "bash"),
+            ("a.http", false, "GET https://a.example\n", "request"),
+            ("a.http", true, "GET https://a.example\n", "request"),
             ("a.PS1", false, "1\n", "pwsh -NoProfile -NonInteractive -File"),
         ];
         for (name, executable, head, expected) in cases {
@@ -222,6 +240,7 @@ mod tests {
             ("a.CMD", "@echo off\r\n", "cmd.exe /d /c"),
             ("a.ps1", "param()\r\n", "pwsh -NoProfile -NonInteractive -File"),
             ("a.py", "#!/usr/bin/env python3\r\n", "python3"),
+            ("a.http", "GET https://a.example\r\n", "request"),
             ("a", "#!/usr/bin/env ruby\r\n", "ruby"),
             ("a", "hello", "none"),
             ("notes.txt", "hello", "none"),
@@ -238,10 +257,21 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let start = Start::By(vec![vec!["no-such-program".into()], vec!["nor-this".into()]]);
-        let why = resolve(&start, Path::new("a.x"), "/nowhere".as_ref()).expect_err("missing");
+        let why =
+            resolve(&start, Path::new("a.x"), "/nowhere".as_ref(), None).expect_err("missing");
         assert!(
             why.contains("`no-such-program` or `nor-this`") && why.contains("/nowhere"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_request_is_made_by_the_command() {
+        let (file, none) = (Path::new("a.http"), "".as_ref());
+        let why = resolve(&Start::Request, file, none, None).expect_err("no command");
+        assert!(why.contains("needs the `zcp` command"), "{why}");
+        let made = resolve(&Start::Request, file, none, Some(Path::new("/bin/zcp")));
+        let words = vec!["http".to_owned(), "a.http".to_owned()];
+        assert_eq!(made, Ok(("/bin/zcp".into(), words)));
     }
 }

@@ -2,41 +2,54 @@
 
 mod answer;
 mod arguments;
+mod call;
 mod catalog;
 mod completions;
 mod confine;
 mod content;
+mod globs;
 mod host;
 mod icons;
 mod interpreter;
 mod manifest;
 mod mcp_bash;
+mod observe;
+mod pages;
+mod policy;
 mod program;
 mod project;
 mod prompts;
 mod providers;
 mod register;
+mod remote;
 mod resources;
 mod run;
 mod scan;
 mod script;
 mod secrets;
+mod settings;
 mod skills;
 mod template;
 mod ui;
 mod watch;
 
-pub use confine::{CONFINED, become_confined};
+pub use catalog::Program;
+pub use confine::{CONFINED, become_confined, sandbox};
 use futures_util::{StreamExt, stream::BoxStream};
 use host::Host;
+pub use observe::{Observed, Outcome};
+pub use pages::page_templates;
+pub use project::Mount;
+use remote::Remote;
 use serde_json::json;
+pub use settings::Setting;
 use std::{
     collections::BTreeMap,
     fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-use tokio::sync::{mpsc, watch as channel};
+use tokio::sync::{broadcast, mpsc, watch as channel};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -67,7 +80,9 @@ pub struct Scripts {
     updated: Mutex<Option<mpsc::Receiver<String>>>,
     mistakes: channel::Receiver<Vec<String>>,
     project: Arc<project::Project>,
+    programs: channel::Receiver<Vec<Program>>,
     host: Arc<Host>,
+    remote: Option<Arc<Remote>>,
     _following: DropGuard,
 }
 
@@ -108,6 +123,16 @@ impl Scripts {
         self.project.name()
     }
 
+    /// What the folder's settings come to, and where each of them comes from.
+    pub fn settings(&self) -> Vec<Setting> {
+        settings::settings(&self.project, &self.host)
+    }
+
+    /// What kind of folder it is, in a few words.
+    pub fn kind(&self) -> &'static str {
+        self.project.kind()
+    }
+
     /// A server that is called as the folder is, and offers what is in it.
     pub fn server(self) -> Server {
         let about = &self.project.about;
@@ -119,6 +144,7 @@ impl Scripts {
         server = about.instructions.iter().fold(server, |server, text| server.instructions(text));
         let icons = icons::icons(&about.icons, &self.project.root);
         server = icons.into_iter().fold(server, Server::icon);
+        server = self.remote.clone().into_iter().fold(server, |server, one| one.guard(server));
         // Clients that show pages are told that there may be some.
         server.extension(UI, json!({ "mimeTypes": [ui::MIME] })).provide(self)
     }
@@ -126,6 +152,36 @@ impl Scripts {
     /// The processes of the folder's scripts, to be waited for when the server has stopped.
     pub fn processes(&self) -> Processes {
         Processes(self.host.clone())
+    }
+
+    /// What the folder's tools are run by now, and whenever something changes.
+    pub fn programs(&self) -> channel::Receiver<Vec<Program>> {
+        self.programs.clone()
+    }
+
+    /// Where the folder is.
+    pub fn root(&self) -> &Path {
+        &self.project.root
+    }
+
+    /// The servers that are to stand beside the folder's own scripts, by name. Whoever serves the
+    /// folder mounts them.
+    pub fn mounts(&self) -> &BTreeMap<String, Mount> {
+        &self.project.mounts
+    }
+
+    /// A value of the project's files as it is, or the secret it refers to.
+    pub async fn revealed(&self, value: &str) -> Result<String, String> {
+        match secrets::is_reference(value) {
+            true => secrets::fetch(value, &self.host, &self.project.root).await,
+            false => Ok(value.to_owned()),
+        }
+    }
+
+    /// Every call from now on, as it ends. Whoever does not keep up misses the oldest; while nobody
+    /// looks on, it costs nothing.
+    pub fn observe(&self) -> broadcast::Receiver<Arc<Observed>> {
+        self.host.observers.subscribe()
     }
 
     /// What is wrong with the folder now, and whenever that changes. Whatever a mistake concerns is
@@ -168,17 +224,25 @@ impl Folder {
                 format!("{} is no folder", root.display()),
             ));
         }
+        let remote = Remote::of(&self.env)?;
         let host = Arc::new(Host::new(self.command.as_deref(), self.env, &self.temporary)?);
         // Watched before it is looked at, so that nothing falls between.
         let watching = Watching::new(&root);
         let first = catalog::look(&root, &host);
         let project = first.project.clone();
+        let (running, programs) = channel::channel(first.programs);
+        if first.is_empty && first.mistakes.is_empty() {
+            let hint = "put scripts into its `tools/`, or begin with `zcp new`";
+            tracing::warn!("{} has nothing to offer yet: {hint}", root.display());
+        }
+        let own = project.policy.own_files();
         let (catalogs, catalog) = channel::channel(Arc::new(first.catalog));
         let (complaints, mistakes) = channel::channel(first.mistakes);
         let (tell, updated) = mpsc::channel(1024);
         let stop = CancellationToken::new();
-        let following = watching.follow(root, host.clone(), move |snapshot, changed| {
+        let following = watching.follow(root, host.clone(), own, move |snapshot, changed| {
             catalogs.send_replace(Arc::new(snapshot.catalog));
+            running.send_replace(snapshot.programs);
             complaints.send_if_modified(|before| {
                 let differs = *before != snapshot.mistakes;
                 *before = snapshot.mistakes;
@@ -188,7 +252,16 @@ impl Folder {
         });
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(following));
         let updated = Mutex::new(Some(updated));
-        Ok(Scripts { catalog, updated, mistakes, project, host, _following: stop.drop_guard() })
+        Ok(Scripts {
+            catalog,
+            updated,
+            mistakes,
+            project,
+            programs,
+            host,
+            remote,
+            _following: stop.drop_guard(),
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     content,
     host::Host,
+    remote,
     run::{Job, Questions},
     script::Script,
 };
@@ -72,7 +73,12 @@ impl Call {
         });
         call.payload(&script.host, "MCP_TOOL_ARGS", &json!(args))?;
         call.payload(&script.host, "MCP_TOOL_METADATA", &entry)?;
-        call.payload(&script.host, "MCP_TOOL_META", &meta(ctx))?;
+        let mut meta = meta(ctx);
+        // What lets a client in is not for tools.
+        if let Value::Object(members) = &mut meta {
+            remote::keys(script.host.whole_env()).iter().for_each(|key| drop(members.remove(key)));
+        }
+        call.payload(&script.host, "MCP_TOOL_META", &meta)?;
         let roots = match wants_roots(&script.text) || script.project.wants_roots {
             true => roots(script, ctx).await?,
             false => vec![json!({ "path": script.project.root })],

@@ -63,8 +63,22 @@ impl Program {
         let wrong = |why: String| format!("{}: {why}", path.display());
         let found = scan::program(path).ok_or_else(|| wrong("it is no program".into()))?;
         let (program, words) =
-            interpreter::resolve(&found.start, path, host.path()).map_err(wrong)?;
+            interpreter::resolve(&found.start, path, host.path(), host.command.as_deref())
+                .map_err(wrong)?;
         let (path, time) = (path.to_path_buf(), time.unwrap_or(TIME));
+        Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
+    }
+
+    /// A command of the machine.
+    pub(crate) fn named(
+        name: &str,
+        time: Duration,
+        project: &Arc<Project>,
+        host: &Arc<Host>,
+    ) -> Result<Self, String> {
+        let program = which::which_in(name, Some(host.path()), &project.root)
+            .map_err(|_| format!("`{name}` is not in PATH: install it"))?;
+        let (path, words) = (PathBuf::from(name), vec![]);
         Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
     }
 

@@ -1,8 +1,11 @@
 //! A project: where things are in its folder, and what it says of itself.
 
 use crate::{
-    manifest::{Manifest, read_value},
-    mcp_bash, scan,
+    manifest::{Manifest, read_value, words},
+    mcp_bash,
+    policy::Policy,
+    providers::Providers,
+    scan,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,6 +32,12 @@ pub(crate) struct Project {
     pub(crate) about: About,
     pub(crate) defaults: Manifest,
     pub(crate) tools: BTreeMap<String, Manifest>,
+    pub(crate) mounts: BTreeMap<String, Mount>,
+    /// Resources that are named in its file.
+    pub(crate) resources: BTreeMap<String, Value>,
+    /// What is said of providers that go elsewhere.
+    pub(crate) providers: Providers,
+    pub(crate) policy: Policy,
     /// Folders that are elsewhere.
     elsewhere: BTreeMap<&'static str, PathBuf>,
 }
@@ -48,6 +57,34 @@ pub(crate) struct About {
     pub(crate) icons: Vec<Value>,
 }
 
+/// Another server beside the folder's own scripts, as `zcp.toml` says it: one of a folder, a
+/// command and a URL.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// Another folder of scripts.
+    pub folder: Option<PathBuf>,
+    /// A program that speaks on its standard input and output, and its words.
+    #[serde(deserialize_with = "words")]
+    pub command: Option<Vec<String>>,
+    /// Variables of its environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs.
+    pub cwd: Option<PathBuf>,
+    /// Where a server is reached over HTTP.
+    pub url: Option<String>,
+    /// Headers of every request to it.
+    pub headers: BTreeMap<String, String>,
+    /// What the names of its tools and prompts begin with: its own name and `_` unless said.
+    pub prefix: Option<String>,
+    /// Which of its tools are offered, by patterns such as `get_*` and `!get_all`.
+    pub tools: Vec<String>,
+    /// Which of its prompts.
+    pub prompts: Vec<String>,
+    /// Which of its resources, by their URIs.
+    pub resources: Vec<String>,
+}
+
 /// `zcp.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -55,22 +92,50 @@ struct File {
     server: About,
     defaults: Manifest,
     tools: BTreeMap<String, Manifest>,
+    mounts: BTreeMap<String, Mount>,
+    resources: BTreeMap<String, Value>,
+    providers: Providers,
+    /// For those who pack it.
+    #[serde(rename = "bundle")]
+    _bundle: Value,
+    /// Read by itself.
+    #[serde(rename = "policy")]
+    _policy: Value,
+}
+
+impl File {
+    /// What it says, and what it says that is not understood.
+    fn read(said: Value, path: &Path) -> Result<(Self, Vec<String>), String> {
+        if said.is_null() {
+            return Ok((Self::default(), vec![]));
+        }
+        let mut strange = vec![];
+        let path = path.display();
+        let read = serde_ignored::deserialize(said, |member| {
+            strange.push(format!("{path}: nothing is known of `{member}`"));
+        });
+        Ok((read.map_err(|error| format!("{path}: {error}"))?, strange))
+    }
 }
 
 impl Project {
     /// What a folder says of itself now, and what is wrong with that.
     pub(crate) fn open(root: &Path, env: &BTreeMap<String, String>) -> (Self, Vec<String>) {
         let mut mistakes = vec![];
-        let mut note = |read: Result<Value, String>| read.map_err(|why| mistakes.push(why)).ok();
         let mut file = File::default();
         let path = root.join("zcp.toml");
-        if path.is_file()
-            && let Some(value) = note(read_value(&path))
-        {
-            match serde_json::from_value(value) {
-                Ok(read) => file = read,
-                Err(error) => mistakes.push(format!("{}: {error}", path.display())),
+        let said = match path.is_file() {
+            true => read_value(&path),
+            false => Ok(Value::Null),
+        };
+        // A policy stands, whatever is wrong beside it.
+        let policy = said.clone().map(|said| said.get("policy").cloned());
+        match said.and_then(|said| File::read(said, &path)) {
+            Ok((read, strange)) => {
+                file = read;
+                mistakes.extend(strange);
             }
+            Err(why) => mistakes.push(why),
         }
         let server = root.join("server.d");
         let mut about = file.server;
@@ -100,7 +165,7 @@ impl Project {
             };
             Some((name, PathBuf::from(env.get(&variable).filter(|path| !path.is_empty())?)))
         });
-        let project = Self {
+        let mut project = Self {
             is_mcp_bash: server.is_dir(),
             wants_roots: shared(root).any(|text| mcp_bash::wants_roots(&text)),
             is_flat: !FOLDERS.iter().any(|name| root.join(name).is_dir()),
@@ -108,8 +173,15 @@ impl Project {
             about,
             defaults: file.defaults,
             tools: file.tools,
+            mounts: file.mounts,
+            resources: file.resources,
+            providers: file.providers,
+            policy: Policy::default(),
             elsewhere: elsewhere.collect(),
         };
+        let (policy, wrong) = Policy::open(&project, policy, env);
+        project.policy = policy;
+        mistakes.extend(wrong);
         (project, mistakes)
     }
 
@@ -122,6 +194,21 @@ impl Project {
             "tools" if self.is_flat => self.root.clone(),
             name => self.root.join(name),
         }
+    }
+
+    /// What kind of project it is, in a few words.
+    pub(crate) fn kind(&self) -> &'static str {
+        match (self.is_mcp_bash, self.is_flat) {
+            (true, _) => "a project written for mcp-bash",
+            (false, true) => "a folder whose files are its tools",
+            (false, false) => "a project",
+        }
+    }
+
+    /// Its folders whose files clients may see.
+    pub(crate) fn served(&self) -> impl Iterator<Item = PathBuf> {
+        let served = FOLDERS.iter().filter(|&&name| !(name == "tools" && self.is_flat));
+        served.map(|name| self.folder(name))
     }
 
     /// What it is called.

@@ -2,10 +2,20 @@
 
 use crate::{host::Host, mcp_bash, project::Project};
 use serde_json::{Map, Value};
-use std::{fs, path::Path, process::Command};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Read, Seek},
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
 
 /// The longest list.
 const LONGEST: u64 = 1024 * 1024;
+/// How long a hook may take, and how often it is looked whether it has ended.
+const TIME: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
 const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", "prompts", "completions"];
 
 /// What is registered, by kind; what is not there is found.
@@ -69,20 +79,75 @@ fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>
     let wrong = |why: String| format!("{}: {why}", hook.display());
     let mut command = Command::new("bash");
     command.arg(host.sdk().join("hooks.sh")).arg("register").arg(hook);
-    let own = host.whole_env().iter().filter(|(name, _)| !name.starts_with("MCPBASH_REMOTE_TOKEN"));
-    command.current_dir(&project.root).env_clear().envs(own).env("PATH", host.path());
-    command.env("MCPBASH_PROJECT_ROOT", &project.root).env("MCP_SDK", host.sdk());
-    command.env("MCPBASH_JSON_TOOL", "jq").env("MCPBASH_JSON_TOOL_BIN", &host.jq);
-    let done = command.output().map_err(|error| wrong(error.to_string()))?;
-    if !done.status.success() {
-        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&done.stderr).trim())));
+    command.current_dir(&project.root).env_clear().envs(environment(project, host));
+    let done = patiently(&mut command).map_err(|error| wrong(error.to_string()))?;
+    let Some(Output { status, stdout, stderr }) = done else {
+        return Err(wrong(format!(
+            "it took longer than {} s: it may only register what is there",
+            TIME.as_secs()
+        )));
+    };
+    if !status.success() {
+        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&stderr).trim())));
     }
-    if done.stdout.len() as u64 > LONGEST {
+    if stdout.len() as u64 > LONGEST {
         return Err(wrong("it registers too much".into()));
     }
-    let all = serde_json::from_slice::<Map<String, Value>>(&done.stdout)
+    let all = serde_json::from_slice::<Map<String, Value>>(&stdout)
         .map_err(|error| wrong(format!("it printed no list: {error}")))?;
     Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
+}
+
+/// What a hook sees: all the server does but its secret.
+pub(crate) fn environment(project: &Project, host: &Host) -> Vec<(OsString, OsString)> {
+    let own = host.whole_env().iter().filter(|(name, _)| !name.starts_with("MCPBASH_REMOTE_TOKEN"));
+    let mut env: Vec<(OsString, OsString)> =
+        own.map(|(name, value)| (name.into(), value.into())).collect();
+    env.push(("PATH".into(), host.path().into()));
+    env.push(("MCPBASH_PROJECT_ROOT".into(), project.root.clone().into()));
+    env.push(("MCP_SDK".into(), host.sdk().into()));
+    env.push(("MCPBASH_JSON_TOOL".into(), "jq".into()));
+    env.push(("MCPBASH_JSON_TOOL_BIN".into(), host.jq.clone().into()));
+    env
+}
+
+/// How a command ended and what it wrote, if it ended in time. Ends it otherwise.
+fn patiently(command: &mut Command) -> io::Result<Option<Output>> {
+    // Files, which nobody has to read while it runs.
+    let (printed, complaints) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(complaints.try_clone()?);
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > TIME => break None,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    // What it left behind ends, too.
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    if status.is_none() {
+        let _ = child.kill();
+        child.wait()?;
+    }
+    let read = |mut file: fs::File| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![];
+        file.rewind()?;
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match status {
+        Some(status) => {
+            Ok(Some(Output { status, stdout: read(printed)?, stderr: read(complaints)? }))
+        }
+        None => Ok(None),
+    }
 }
 
 /// Others must not be able to say what this server does: the file, its folder and the project

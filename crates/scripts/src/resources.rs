@@ -1,7 +1,7 @@
 //! Files, programs and providers as resources.
 
 use crate::{
-    arguments, content,
+    arguments, content, globs,
     host::Host,
     icons::icons,
     manifest::{Beside, Form, beside, is_sidecar, read_value},
@@ -35,6 +35,8 @@ pub(crate) struct Said {
     annotations: Option<Annotations>,
     #[serde(rename = "_meta", alias = "meta")]
     meta: Option<Map<String, Value>>,
+    /// The files of the project it stands for, each of them.
+    glob: Option<String>,
     /// Where it is, for those that are registered.
     path: Option<PathBuf>,
 }
@@ -53,6 +55,8 @@ pub(crate) struct Found {
 #[derive(Debug, Clone)]
 enum Source {
     File(PathBuf),
+    /// One of the project, as long as it is in there.
+    Inside(PathBuf),
     Program(Arc<Program>),
     Provider(String),
 }
@@ -85,10 +89,18 @@ impl Maker {
             .iter()
             .filter(|path| is_sidecar(&path.to_string_lossy()) && !spoken_of.contains(*path))
         {
-            match read_value(path).and_then(|value| self.of_value(&value, path)) {
-                Ok(found) => all.push(found),
+            match read_value(path) {
+                Ok(value) => self.of_entry(&value, path, (&mut all, &mut mistakes)),
                 Err(why) => mistakes.push(why),
             }
+        }
+        let file = self.project.root.join("zcp.toml");
+        for (name, value) in &self.project.resources {
+            let mut value = value.clone();
+            if let Some(members) = value.as_object_mut().filter(|one| !one.contains_key("glob")) {
+                members.entry("name").or_insert_with(|| name.as_str().into());
+            }
+            self.of_entry(&value, &file, (&mut all, &mut mistakes));
         }
         (all, mistakes)
     }
@@ -98,12 +110,72 @@ impl Maker {
         let list = self.project.folder("server.d").join("register.json");
         let (mut all, mut mistakes) = (vec![], vec![]);
         for entry in entries {
-            match self.of_value(entry, &list) {
-                Ok(found) => all.push(found),
-                Err(why) => mistakes.push(why),
-            }
+            self.of_entry(entry, &list, (&mut all, &mut mistakes));
         }
         (all, mistakes)
+    }
+
+    /// What an entry stands for: one resource, or the files of a pattern.
+    fn of_entry(
+        &self,
+        value: &Value,
+        path: &Path,
+        (all, mistakes): (&mut Vec<Found>, &mut Vec<String>),
+    ) {
+        let made = match value.get("glob").is_some() {
+            true => self.of_glob(value, path, all),
+            false => self.of_value(value, path).map(|found| (vec![found], None)),
+        };
+        match made {
+            Ok((found, mistake)) => {
+                all.extend(found);
+                mistakes.extend(mistake);
+            }
+            Err(why) => mistakes.push(why),
+        }
+    }
+
+    /// The files of a pattern that are not there already, and whether there are too many.
+    fn of_glob(
+        &self,
+        value: &Value,
+        path: &Path,
+        already: &[Found],
+    ) -> Result<(Vec<Found>, Option<String>), String> {
+        let wrong = |why: &str| format!("{}: {why}", path.display());
+        let said = read(value, path)?;
+        let pattern = said.glob.as_deref().unwrap_or_default();
+        if said.uri_template.is_some() || said.provider.is_some() {
+            return Err(wrong("a `glob` has neither `uriTemplate` nor `provider`"));
+        }
+        if said.uri.as_deref().is_some_and(|uri| !uri.contains("{path}")) {
+            return Err(wrong("the `uri` of a `glob` has a `{path}` in it"));
+        }
+        let root = &self.project.root;
+        let matched = globs::matched(root, pattern).map_err(|why| wrong(&why))?;
+        let more = matched.more.then(|| {
+            wrong(&format!(
+                "`{pattern}` names more than {} files: the rest is left out",
+                globs::MOST
+            ))
+        });
+        let (known, mut found): (BTreeSet<&str>, Vec<Found>) =
+            (already.iter().map(|one| one.uri.as_str()).collect(), vec![]);
+        for file in matched.files {
+            let below = content::escaped(file.strip_prefix(&matched.begins).unwrap_or(&file));
+            let uri = match &said.uri {
+                Some(uri) => uri.replace("{path}", &below),
+                None => content::uri_of(&file),
+            };
+            if known.contains(uri.as_str()) {
+                continue;
+            }
+            let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            let said = Said { name: Some(name), ..said.clone() };
+            let source = Source::Inside(file.clone());
+            found.push(self.make(&said, uri, source, Some(file), root));
+        }
+        Ok((found, more))
     }
 
     fn of_file(&self, file: &Path, beside: Option<Beside>) -> Result<Found, String> {
@@ -177,7 +249,7 @@ impl Maker {
     ) -> Found {
         let name = said.name.clone().unwrap_or_else(|| uri.clone());
         let (is_template, is_file) =
-            (said.uri_template.is_some(), matches!(source, Source::File(_)));
+            (said.uri_template.is_some(), matches!(source, Source::File(_) | Source::Inside(_)));
         let reader = Arc::new(Reader {
             source,
             mime: said.mime_type.clone(),
@@ -232,8 +304,13 @@ struct Reader {
 impl Reader {
     async fn read(&self, input: &Input) -> Result<Contents> {
         let Uri(uri) = Uri::from_call(input).await?;
+        let mut known = None;
         let (bytes, path) = match &self.source {
             Source::File(path) => (read_file(path).await?, Some(path.as_path())),
+            Source::Inside(path) if !globs::is_inside(path, &self.project.root) => {
+                return Err(CallError::NotFound(uri));
+            }
+            Source::Inside(path) => (read_file(path).await?, Some(path.as_path())),
             Source::Program(program) => {
                 let variables: Map<String, Value> = input.args()?;
                 let given = arguments::give(&Form::Both, &variables).map_err(CallError::Invalid)?;
@@ -243,14 +320,16 @@ impl Reader {
                 (program.output(given, Some(&input.ctx)).await?, None)
             }
             Source::Provider(name) => {
-                let bytes =
+                let got =
                     providers::read(name, &uri, &self.project, &self.host, &input.ctx).await?;
-                (bytes, None)
+                known = got.mime;
+                (got.bytes, None)
             }
         };
         let named = url::Url::parse(&uri).ok().map(|uri| PathBuf::from(uri.path()));
         let path = path.or(named.as_deref());
-        let mime = self.mime.clone().unwrap_or_else(|| content::mime_of(path, &bytes));
+        let mime = self.mime.clone().or(known);
+        let mime = mime.unwrap_or_else(|| content::mime_of(path, &bytes));
         Ok(Contents::Parts(vec![content::contents(bytes, mime, &uri)]))
     }
 }

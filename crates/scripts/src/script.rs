@@ -3,10 +3,12 @@
 use crate::{
     answer::About,
     arguments,
+    call::{self, Noted},
+    catalog::Program,
     confine::{Needs, Rules},
     host::Host,
     icons::icons,
-    interpreter,
+    interpreter::{self, Start},
     manifest::{AsTask, Form, Manifest},
     mcp_bash,
     program::PROCESSES,
@@ -25,15 +27,19 @@ use std::{
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use zcp::{CallError, Ctx, Input, Output, Result, Signature, Tool};
+use zcp_schema::Lazy;
 
 /// How long a script may take unless it says otherwise.
-const TIME: Duration = Duration::from_secs(5 * 60);
+pub(crate) const TIME: Duration = Duration::from_secs(5 * 60);
 /// The same, however much progress it makes.
-const MOST_TIME: Duration = Duration::from_secs(60 * 60);
+pub(crate) const MOST_TIME: Duration = Duration::from_secs(60 * 60);
 /// How much of its output is shown.
-const SHOWN: u64 = 256 * 1024;
+pub(crate) const SHOWN: u64 = 256 * 1024;
 /// How much it may write.
 const MOST: u64 = 100 * 1024 * 1024;
+
+/// The word of a command that does without the script.
+const NO_FILE: &str = "{no-file}";
 
 /// A script, and all that is known of it.
 #[derive(Debug)]
@@ -42,9 +48,14 @@ pub(crate) struct Script {
     pub(crate) path: PathBuf,
     pub(crate) manifest: Manifest,
     pub(crate) form: Form,
+    /// It is a request: what it answers is somebody else's.
+    is_request: bool,
     /// What its text mentions decides what it is given.
     pub(crate) text: String,
-    schema: Value,
+    pub(crate) schema: Value,
+    /// Nothing where a schema was never held against anybody.
+    check_input: Option<Lazy>,
+    check_output: Option<Lazy>,
     launch: Result<(PathBuf, Vec<String>), String>,
     turns: Semaphore,
     rate: Option<Rate>,
@@ -62,21 +73,38 @@ impl Script {
     ) -> Result<Self, String> {
         let name = said.name.clone().filter(|name| !name.is_empty()).unwrap_or(found.name);
         let schema = said.schema()?;
+        let is_request = said.command.is_none() && found.start == Start::Request;
         let launch = match &said.command {
             Some(words) => command(words, &found.path, host),
-            None => interpreter::resolve(&found.start, &found.path, host.path()),
-        };
-        let form = said.args.clone().unwrap_or_else(|| {
-            match project.is_mcp_bash || mcp_bash::is_meant(&found.head) {
-                true => Form::McpBash,
-                false => Form::Both,
+            None => {
+                let command = host.command.as_deref();
+                interpreter::resolve(&found.start, &found.path, host.path(), command)
             }
+        };
+        let launch = launch.map(|(program, mut words)| {
+            if let Some(time) = said.timeout.filter(|_| is_request) {
+                words.push(format!("--timeout={}", time.as_secs().max(1)));
+            }
+            (program, words)
         });
+        let form = match &said.args {
+            // There is no other way for them.
+            _ if is_request => Form::Stdin,
+            Some(form) => form.clone(),
+            None if project.is_mcp_bash || mcp_bash::is_meant(&found.head) => Form::McpBash,
+            None => Form::Both,
+        };
+        // One that cannot be compiled is told of when the tool is added.
+        let check_input = Lazy::new(&schema).ok().filter(|_| form != Form::McpBash);
+        let check_output = said.output_schema.as_ref().and_then(|schema| Lazy::new(schema).ok());
         Ok(Self {
             name,
             schema,
+            check_input,
+            check_output,
             launch,
             form,
+            is_request,
             turns: Semaphore::new(said.limits.concurrency.unwrap_or(Semaphore::MAX_PERMITS)),
             rate: said.limits.rate.map(Rate::new),
             path: found.path,
@@ -93,9 +121,11 @@ impl Script {
         let script = self.clone();
         let mut tool = Tool::from_parts(&self.name, Signature::default(), move |input| {
             let script = script.clone();
-            Box::pin(async move { script.call(input).await })
+            Box::pin(async move { call::call(&script, &input).await })
         })
-        .input_schema(self.schema.clone());
+        .input_schema(self.schema.clone())
+        // They are checked on the way, so that whoever looks on sees what was wrong, too.
+        .unchecked_input();
         tool = said.description.iter().fold(tool, |tool, text| tool.description(text));
         tool = said.title.iter().fold(tool, |tool, text| tool.title(text));
         tool =
@@ -108,10 +138,6 @@ impl Script {
             .iter()
             .flatten()
             .fold(tool, |tool, (key, value)| tool.meta(key, value.clone()));
-        // What such a schema says was never held against anybody.
-        if self.form == Form::McpBash {
-            tool = tool.unchecked_input();
-        }
         match said.task {
             Some(AsTask::Allowed) => tool.long_running(),
             Some(AsTask::Only) => tool.only_as_task(),
@@ -119,7 +145,46 @@ impl Script {
         }
     }
 
-    async fn call(&self, input: Input) -> Result<Output> {
+    /// What it is run by.
+    pub(crate) fn program(&self) -> Program {
+        Program {
+            tool: self.name.clone(),
+            script: self.path.clone(),
+            by: self.launch.clone().map(|(program, _)| program),
+            is_confined: self.manifest.sandbox.is_some(),
+            changed: self.path.metadata().and_then(|file| file.modified()).ok(),
+        }
+    }
+
+    /// Whether it says that it changes nothing.
+    pub(crate) fn reads_only(&self) -> bool {
+        let hints = self.manifest.annotations.as_ref();
+        hints.is_some_and(|hints| hints.read_only_hint == Some(true))
+    }
+
+    /// What is wrong with arguments, in words a model can act on.
+    pub(crate) fn check(&self, input: &Input) -> Result<()> {
+        let Some(check) = &self.check_input else { return Ok(()) };
+        let fits = check.check(&self.schema, &input.args()?);
+        fits.map_err(|why| CallError::new(format!("bad arguments: {why}")))
+    }
+
+    /// Whether an answer is what it promises.
+    pub(crate) fn gave(&self, output: &Output) -> bool {
+        match (&self.manifest.output_schema, &self.check_output, &output.structured) {
+            (Some(schema), Some(check), Some(value)) => check.check(schema, value).is_ok(),
+            (Some(_), ..) => false,
+            (None, ..) => true,
+        }
+    }
+
+    /// Runs it.
+    pub(crate) async fn run(
+        &self,
+        args: Map<String, Value>,
+        ctx: &Ctx,
+        noted: &Noted,
+    ) -> Result<Output> {
         if let Some(wait) = self.rate.as_ref().and_then(Rate::wait) {
             let why = format!(
                 "`{}` is called too often: try again in {} s",
@@ -132,14 +197,12 @@ impl Script {
             .launch
             .as_ref()
             .map_err(|why| CallError::new(format!("`{}` cannot be run: {why}", self.name)))?;
-        let args: Map<String, Value> = input.args()?;
-        let args = arguments::with_defaults(args, &self.schema);
-        let ctx = &input.ctx;
         let gone = |_| CallError::new("the server is stopping");
         let _turn = self.turns.acquire().await.map_err(gone)?;
         let _place = self.host.places.acquire().await.map_err(gone)?;
         let given = arguments::give(&self.form, &args).map_err(CallError::Invalid)?;
         let (mut env, secrets) = self.env(ctx).await?;
+        noted.secrets(&secrets);
         env.extend(given.env);
         let mut argv: Vec<OsString> = words.iter().map(OsString::from).collect();
         argv.extend(given.argv);
@@ -170,6 +233,7 @@ impl Script {
         };
         let confined = self.confine(&mut job.recipe, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
+        noted.end(&ran.end);
         drop(confined);
         if let Some(contract) = &contract {
             contract.error()?;
@@ -183,6 +247,7 @@ impl Script {
             sandbox: self.manifest.sandbox.as_ref(),
             folder: &job.recipe.cwd,
             verbatim: contract.is_some(),
+            is_foreign: self.is_request,
             says_how: contract.is_some(),
         };
         let keep = |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal());
@@ -302,12 +367,14 @@ impl Script {
     }
 }
 
-/// A command that was said: `{file}` is the script, which comes last otherwise.
+/// A command that was said: `{file}` is the script, which comes last otherwise, unless there is
+/// `{no-file}`.
 fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<String>), String> {
     let (program, rest) = words.split_first().ok_or("its `command` is empty")?;
     let path = file.to_string_lossy();
-    let mut args: Vec<String> = rest.iter().map(|word| word.replace("{file}", &path)).collect();
-    if !words.iter().any(|word| word.contains("{file}")) {
+    let kept = rest.iter().filter(|word| *word != NO_FILE);
+    let mut args: Vec<String> = kept.map(|word| word.replace("{file}", &path)).collect();
+    if !words.iter().any(|word| word.contains("{file}") || word == NO_FILE) {
         args.push(path.clone().into_owned());
     }
     let folder = file.parent().unwrap_or(Path::new("."));

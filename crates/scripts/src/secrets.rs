@@ -80,19 +80,25 @@ async fn told(words: &[String], host: &Host, root: &Path) -> Result<String, Stri
     }
 }
 
+/// Makes secrets unreadable in a value.
+pub(crate) fn hide_value(value: &mut Value, secrets: &[String]) {
+    hide_in(value, &|text| hide_text(text, secrets));
+}
+
+fn hide_text(text: &mut String, secrets: &[String]) {
+    for secret in secrets.iter().filter(|one| one.len() >= SHORTEST) {
+        if text.contains(secret.as_str()) {
+            *text = text.replace(secret.as_str(), HIDDEN);
+        }
+    }
+}
+
 /// Makes secrets unreadable in what a script shows.
 pub(crate) fn hide(output: &mut Output, secrets: &[String]) {
-    let secrets: Vec<&String> = secrets.iter().filter(|one| one.len() >= SHORTEST).collect();
     if secrets.is_empty() {
         return;
     }
-    let hide = |text: &mut String| {
-        for secret in &secrets {
-            if text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), HIDDEN);
-            }
-        }
-    };
+    let hide = |text: &mut String| hide_text(text, secrets);
     for Content { kind, .. } in &mut output.content {
         match kind {
             Kind::Text { text } => hide(text),

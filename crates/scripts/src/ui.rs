@@ -1,6 +1,6 @@
 //! Pages of a project: user interfaces that clients show beside a tool's answer.
 
-use crate::{content, manifest::read_value, project::Project, scan};
+use crate::{content, manifest::read_value, pages, project::Project, scan};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -22,6 +22,9 @@ struct Said {
     name: Option<String>,
     description: Option<String>,
     entrypoint: Option<String>,
+    /// What the page is made of, if it is no file.
+    template: Option<String>,
+    config: Value,
     meta: Map<String, Value>,
 }
 
@@ -30,6 +33,15 @@ struct Said {
 pub(crate) struct Page {
     pub(crate) uri: String,
     pub(crate) resource: Resource,
+    /// The file it changes with.
+    pub(crate) file: PathBuf,
+}
+
+/// What a page's text comes from.
+#[derive(Debug)]
+enum Source {
+    File(PathBuf),
+    Made(String),
 }
 
 /// The page in a folder, if there is one.
@@ -43,26 +55,41 @@ pub(crate) fn page(folder: &Path, name: &str, project: &Project) -> Result<Optio
             .map_err(|error| format!("{}: {error}", about.display()))?,
         false => Said::default(),
     };
+    let wrong = |why: &str| format!("{}: {why}", folder.display());
     let entry = said.entrypoint.as_deref().unwrap_or("index.html");
     let file = folder.join(entry);
-    let inside = file.canonicalize().ok().zip(folder.canonicalize().ok());
-    if !inside.is_some_and(|(file, folder)| file.starts_with(folder)) {
-        return Err(format!("{}: the page `{entry}` is not in its folder", folder.display()));
-    }
     let name = said.name.unwrap_or_else(|| name.to_owned());
+    let (source, file) = match &said.template {
+        // A page of a project's own goes before one that is made.
+        Some(template) if !file.is_file() => {
+            let made = pages::page(template, &said.config, &name).map_err(|why| wrong(&why))?;
+            (Source::Made(made), about)
+        }
+        _ => {
+            let inside = file.canonicalize().ok().zip(folder.canonicalize().ok());
+            if !inside.is_some_and(|(file, folder)| file.starts_with(folder)) {
+                return Err(wrong(&format!("the page `{entry}` is not in its folder")));
+            }
+            (Source::File(file.clone()), file)
+        }
+    };
     let uri = format!("ui://{}/{name}", scan::tidy(&project.name()));
     // Where it may reach, what it may use, and whether it has a border.
     let mut shown = Map::new();
     for key in ["csp", "permissions", "prefersBorder", "domain"] {
         shown.extend(said.meta.get(key).map(|value| (key.to_owned(), value.clone())));
     }
-    let resource = of_file(&uri, file, shown.clone()).name(&name).mime_type(MIME);
+    // It has had another name.
+    if let (false, Some(domain)) = (shown.contains_key("domain"), said.meta.get("sandboxDomain")) {
+        shown.insert("domain".to_owned(), domain.clone());
+    }
+    let resource = resource(&uri, source, shown.clone()).name(&name).mime_type(MIME);
     let resource = said.description.iter().fold(resource, |one, text| one.description(text));
     let resource = match shown.is_empty() {
         true => resource,
         false => resource.meta("ui", Value::Object(shown)),
     };
-    Ok(Some(Page { uri, resource }))
+    Ok(Some(Page { uri, resource, file }))
 }
 
 /// The pages that belong to no tool, and what is wrong with them.
@@ -86,19 +113,13 @@ pub(crate) fn linked(uri: &str) -> Value {
     json!({ "resourceUri": uri, "visibility": ["model", "app"] })
 }
 
-fn of_file(uri: &str, file: PathBuf, shown: Map<String, Value>) -> Resource {
-    let (file, shown) = (Arc::new(file), Arc::new(shown));
+fn resource(uri: &str, source: Source, shown: Map<String, Value>) -> Resource {
+    let (source, shown) = (Arc::new(source), Arc::new(shown));
     let address = uri.to_owned();
     Resource::from_parts(uri, Signature::default(), move |_| {
-        let (file, shown, uri) = (file.clone(), shown.clone(), address.clone());
+        let (source, shown, uri) = (source.clone(), shown.clone(), address.clone());
         Box::pin(async move {
-            let length = tokio::fs::metadata(&*file).await.map_or(0, |about| about.len());
-            if length > LARGEST {
-                return Err(CallError::new(format!(
-                    "the page has {length} bytes, and may have {LARGEST}"
-                )));
-            }
-            let page = tokio::fs::read(&*file).await.map_err(|_| CallError::not_found(&uri))?;
+            let page = source.read(&uri).await?;
             let mut page: ResourceContents = content::contents(page, MIME.to_owned(), &uri);
             if !shown.is_empty() {
                 let mut meta = Map::new();
@@ -109,4 +130,19 @@ fn of_file(uri: &str, file: PathBuf, shown: Map<String, Value>) -> Resource {
         })
     })
     .watched()
+}
+
+impl Source {
+    async fn read(&self, uri: &str) -> Result<Vec<u8>, CallError> {
+        let file = match self {
+            Self::File(file) => file,
+            Self::Made(page) => return Ok(page.clone().into_bytes()),
+        };
+        let length = tokio::fs::metadata(file).await.map_or(0, |about| about.len());
+        if length > LARGEST {
+            let why = format!("the page has {length} bytes, and may have {LARGEST}");
+            return Err(CallError::new(why));
+        }
+        tokio::fs::read(file).await.map_err(|_| CallError::not_found(uri))
+    }
 }

@@ -55,14 +55,22 @@ impl Watching {
         Self { _watcher: watcher, changed, keep: sender }
     }
 
-    /// Waits for a change and for the flock to pass: the files it concerns.
-    async fn next(&mut self) -> BTreeSet<PathBuf> {
+    /// Waits for a change and for the flock to pass: the files it concerns. What the server itself
+    /// writes is no change.
+    async fn next(&mut self, own: &[PathBuf]) -> BTreeSet<PathBuf> {
         let mut all = BTreeSet::new();
         if self._watcher.is_none() {
             sleep(POLL).await;
             return all;
         }
-        all.extend(self.changed.recv().await.unwrap_or_default());
+        let is_own =
+            |paths: &[PathBuf]| !paths.is_empty() && paths.iter().all(|path| own.contains(path));
+        while let Some(paths) = self.changed.recv().await {
+            if !is_own(&paths) {
+                all.extend(paths);
+                break;
+            }
+        }
         let flock = async {
             while let Ok(Some(more)) = timeout(SETTLED, self.changed.recv()).await {
                 all.extend(more);
@@ -78,14 +86,16 @@ impl Watching {
         mut self,
         root: PathBuf,
         host: Arc<Host>,
+        mut own: Vec<PathBuf>,
         mut seen: impl FnMut(Snapshot, Vec<String>),
     ) {
         let mut files = std::collections::BTreeMap::new();
         loop {
-            let changed = self.next().await;
+            let changed = self.next(&own).await;
             let (root, host) = (root.clone(), host.clone());
             let looked = tokio::task::spawn_blocking(move || look(&root, &host)).await;
             let Ok(snapshot) = looked else { continue };
+            own = snapshot.project.policy.own_files();
             files.extend(snapshot.files.clone());
             let updated =
                 changed.iter().filter_map(|path| files.get(path)).flatten().cloned().collect();

@@ -290,7 +290,7 @@ fn one_or_many<'a, D: Deserializer<'a>>(value: D) -> Result<Vec<Value>, D::Error
     })
 }
 
-fn words<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
+pub(crate) fn words<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Said {
@@ -307,7 +307,7 @@ fn words<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Vec<String>>, D::Er
 }
 
 /// Seconds, or words such as `2m 30s`. What is neither is as if it were not said.
-fn time<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Duration>, D::Error> {
+pub(crate) fn time<'a, D: Deserializer<'a>>(value: D) -> Result<Option<Duration>, D::Error> {
     Ok(match Value::deserialize(value)? {
         Value::Number(seconds) => {
             seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -325,7 +325,7 @@ pub(crate) fn time_of(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("`{text}` is no time such as 30s or 2m: {error}"))
 }
 
-fn size<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
+pub(crate) fn size<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
     Ok(match Value::deserialize(value)? {
         Value::Number(bytes) => bytes.as_u64(),
         Value::String(text) => Some(size_of(&text).map_err(serde::de::Error::custom)?),

@@ -1,5 +1,10 @@
 //! Providers: what reads a URI that is no file of the project.
 
+mod git;
+mod https;
+mod reach;
+mod settings;
+
 use crate::{
     host::Host,
     program::{Given, Program},
@@ -12,8 +17,12 @@ use std::{
 };
 use zcp::{CallError, Ctx, Result};
 
+pub(crate) use git::Clones;
+pub(crate) use settings::Providers;
+use settings::Settings;
+
 /// The providers there always are.
-const BUILT_IN: [&str; 2] = ["file", "echo"];
+const BUILT_IN: [&str; 4] = ["file", "echo", "https", "git"];
 /// The largest file that is read.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
@@ -29,6 +38,37 @@ pub(crate) fn is_known(project: &Project, name: &str) -> bool {
     BUILT_IN.contains(&name) || own(project).iter().any(|(own, _)| own == name)
 }
 
+/// What a provider read.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) bytes: Vec<u8>,
+    /// What it is, if the provider knows.
+    pub(crate) mime: Option<String>,
+}
+
+impl From<Vec<u8>> for Got {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, mime: None }
+    }
+}
+
+/// Providers that read whatever they are asked for, in a list or not: the project's own, and those
+/// that somebody has said where they may go.
+pub(crate) fn at_large(project: &Project, host: &Host) -> Vec<String> {
+    let mut names: Vec<String> = own(project).into_iter().map(|(name, _)| name).collect();
+    let (https, git) = (Settings::https(project, host), Settings::git(project, host));
+    for (name, may) in [
+        ("file", project.folder("resources").is_dir()),
+        ("https", https.is_enabled && https.hosts.any()),
+        ("git", git.is_enabled && git.hosts.any()),
+    ] {
+        if may && !names.iter().any(|own| own == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
 /// Reads a URI by a provider: the project's own, or one there always is.
 pub(crate) async fn read(
     name: &str,
@@ -36,14 +76,16 @@ pub(crate) async fn read(
     project: &Arc<Project>,
     host: &Arc<Host>,
     ctx: &Ctx,
-) -> Result<Vec<u8>> {
+) -> Result<Got> {
     if let Some((_, path)) = own(project).into_iter().find(|(own, _)| own == name) {
         let program = Program::of(&path, None, project, host).map_err(CallError::new)?;
-        return run(&program, uri, project, host, ctx).await;
+        return run(&program, uri, project, host, ctx).await.map(Got::from);
     }
     match name {
-        "file" => file(uri, project, host).await,
-        "echo" => Ok(decoded(uri.strip_prefix("echo://").unwrap_or(uri)).into_bytes()),
+        "file" => file(uri, project, host).await.map(Got::from),
+        "echo" => Ok(decoded(uri.strip_prefix("echo://").unwrap_or(uri)).into_bytes().into()),
+        "https" => https::read(uri, project, host).await,
+        "git" => git::read(uri, project, host, ctx).await,
         _ => Err(CallError::new(format!(
             "nothing reads `{name}:` here: put a program `providers/{name}.sh` into the project"
         ))),
