@@ -8,6 +8,7 @@ ROOT = BENCH.parent
 TOOLS = ROOT / "target" / "test-tools"
 RESULTS = BENCH / "results" / "latest.json"
 QUICK_RESULTS = BENCH / "results" / "quick.json"
+SCRIPTS_RESULTS = BENCH / "results" / "scripts.json"
 PAGE = ROOT / "docs" / "performance.md"
 PLOTS = ROOT / "docs" / "performance"
 
