@@ -17,4 +17,5 @@ guides! {
     tasks = "../../docs/tasks.md",
     operating = "../../docs/operating.md",
     scripts = "../../docs/scripts.md",
+    policy = "../../docs/policy.md",
 }

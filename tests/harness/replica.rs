@@ -44,6 +44,11 @@ impl Replica {
         replica
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// How a client gets there.
     pub fn http(&self) -> Http {
         Http::new(format!("http://{}/mcp", self.address)).expect("a URL")

@@ -1,8 +1,10 @@
 //! Servers in the configuration files of other clients.
 
-use crate::home;
+use crate::{
+    clients::{CLIENTS, Client},
+    home,
+};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::{
     collections::BTreeMap,
     env,
@@ -15,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// A server in a configuration file.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Configured {
-    #[serde(alias = "serverUrl", alias = "httpUrl")]
+    #[serde(alias = "serverUrl", alias = "httpUrl", alias = "uri")]
     pub(crate) url: Option<String>,
     #[serde(default, alias = "http_headers")]
     pub(crate) headers: BTreeMap<String, String>,
@@ -24,10 +26,11 @@ pub(crate) struct Configured {
     env_http_headers: BTreeMap<String, String>,
     /// The variable that holds the token.
     bearer_token_env_var: Option<String>,
+    #[serde(alias = "cmd")]
     pub(crate) command: Option<String>,
     #[serde(default)]
     pub(crate) args: Vec<String>,
-    #[serde(default)]
+    #[serde(default, alias = "envs")]
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: Option<PathBuf>,
     /// The file, if it is of the current folder and not of the user.
@@ -86,57 +89,51 @@ pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
     if name.contains(char::is_whitespace) || name.contains('/') {
         return Ok(None);
     }
-    let own = [
-        ".claude.json",
-        ".cursor/mcp.json",
-        ".gemini/settings.json",
-        ".codeium/windsurf/mcp_config.json",
-        ".codex/config.toml",
-        ".config/Claude/claude_desktop_config.json",
-        "Library/Application Support/Claude/claude_desktop_config.json",
-        ".config/Code/User/mcp.json",
-        "Library/Application Support/Code/User/mcp.json",
-    ];
-    // Without a home, nothing here is the user's own.
-    let home = env::home_dir().filter(|home| home.is_absolute());
-    for file in home.iter().flat_map(|home| own.iter().map(|file| home.join(file))) {
-        if let Some(server) = server_in(&file, name)? {
-            return Ok(Some(server));
+    let folder = env::current_dir().unwrap_or_default();
+    for client in &CLIENTS {
+        for file in client.user_files() {
+            if let Some(server) = server_in(client, &file, &folder, name)? {
+                return Ok(Some(server));
+            }
         }
     }
-    let here = [".mcp.json", ".cursor/mcp.json", ".gemini/settings.json", ".vscode/mcp.json"];
-    for file in here.iter().map(PathBuf::from) {
-        if let Some(server) = server_in(&file, name)? {
+    for client in &CLIENTS {
+        let Some(file) = client.project_file(Path::new("")) else { continue };
+        if let Some(server) = server_in(client, &file, &folder, name)? {
             return Ok(Some(Configured { found_here: Some(file), ..server }));
         }
     }
     Ok(None)
 }
 
-fn server_in(file: &Path, name: &str) -> Result<Option<Configured>> {
+/// The server of a name in a client's file. `folder` is where the user is: there may be servers
+/// for it alone.
+fn server_in(
+    client: &Client,
+    file: &Path,
+    folder: &Path,
+    name: &str,
+) -> Result<Option<Configured>> {
     let Ok(text) = std::fs::read_to_string(file) else { return Ok(None) };
-    let is_toml = file.extension().is_some_and(|ending| ending == "toml");
-    let all: std::result::Result<Value, String> = match is_toml {
-        true => toml::from_str(&text).map_err(|error| error.to_string()),
-        false => serde_json::from_str(&text).map_err(|error| error.to_string()),
-    };
-    let all = match all {
+    let all = match client.format.read(&text) {
         Ok(all) => all,
         Err(error) => {
             tracing::warn!("{} is passed over: {error}", file.display());
             return Ok(None);
         }
     };
-    let folder = env::current_dir().unwrap_or_default();
     let project = &all["projects"][folder.to_string_lossy().as_ref()];
-    let places = [
-        &project["mcpServers"],
-        &all["mcpServers"],
-        // What VS Code and Codex call them.
-        &all["servers"],
-        &all["mcp_servers"],
-    ];
+    let places = [&project[client.servers], &all[client.servers]];
     let Some(found) = places.iter().find_map(|place| place.get(name)) else { return Ok(None) };
+    // Clients know extensions that are no servers of anybody's.
+    let is_extension = found.get("type").or(found.get("source")).is_some_and(|kind| {
+        ["builtin", "platform", "frontend", "inline_python", "extension"]
+            .iter()
+            .any(|no| kind == no)
+    });
+    if is_extension {
+        return Ok(None);
+    }
     let found = serde_json::from_value(found.clone());
     Ok(Some(found.map_err(|error| format!("`{name}` in {}: {error}", file.display()))?))
 }
@@ -144,6 +141,8 @@ fn server_in(file: &Path, name: &str) -> Result<Option<Configured>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients;
+    use serde_json::json;
 
     #[test]
     fn variables_are_filled_in_and_missing_ones_are_named() {
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_files_are_read_too() {
+    fn files_of_every_format_are_read() {
         let folder = env::temp_dir().join(format!("zcp-config-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("config.toml");
@@ -164,11 +163,31 @@ mod tests {
                     [mcp_servers.far]\nurl = \"https://example.com/mcp\"\n\
                     bearer_token_env_var = \"PATH\"\n";
         std::fs::write(&file, text).unwrap();
-        let time = server_in(&file, "time").unwrap().unwrap();
+        let codex = clients::named("codex").unwrap();
+        let time = server_in(codex, &file, &folder, "time").unwrap().unwrap();
         assert_eq!((time.command.as_deref(), time.args.len()), (Some("uvx"), 1));
-        let far = server_in(&file, "far").unwrap().unwrap().filled().unwrap();
+        let far = server_in(codex, &file, &folder, "far").unwrap().unwrap().filled().unwrap();
         assert!(far.headers["Authorization"].starts_with("Bearer /"));
-        assert!(server_in(&file, "none").unwrap().is_none());
+        assert!(server_in(codex, &file, &folder, "none").unwrap().is_none());
+        let file = folder.join("config.yaml");
+        let text = "extensions:\n  memory:\n    type: builtin\n  mine:\n    type: stdio\n    cmd: zcp\n    \
+                    args: [serve]\n    envs: {A: b}\n";
+        std::fs::write(&file, text).unwrap();
+        let goose = clients::named("goose").unwrap();
+        let mine = server_in(goose, &file, &folder, "mine").unwrap().unwrap();
+        assert_eq!((mine.command.as_deref(), mine.env["A"].as_str()), (Some("zcp"), "b"));
+        assert!(server_in(goose, &file, &folder, "memory").unwrap().is_none());
+        let file = folder.join("mcp.json");
+        let text = json!({ "servers": { "code": { "command": "x" } } });
+        std::fs::write(&file, format!("// mine\n{text}")).unwrap();
+        let code = clients::named("vscode").unwrap();
+        assert!(server_in(code, &file, &folder, "code").unwrap().is_some());
+        let file = folder.join(".claude.json");
+        let here = json!({ "mcpServers": { "here": { "url": "https://example.com" } } });
+        let text = json!({ "projects": { folder.to_string_lossy(): here } });
+        std::fs::write(&file, text.to_string()).unwrap();
+        let claude = clients::named("claude-code").unwrap();
+        assert!(server_in(claude, &file, &folder, "here").unwrap().is_some());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

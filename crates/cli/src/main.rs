@@ -1,12 +1,19 @@
 //! The `zcp` command: MCP servers for every client, and a client for every server.
 
 mod args;
+mod cases;
+mod clients;
 mod cmd;
 mod config;
 mod consent;
 mod demo;
+mod edit;
+mod files;
+mod findings;
 mod home;
 mod jq;
+mod mounts;
+mod nearest;
 mod print;
 mod questions;
 mod target;
@@ -56,6 +63,21 @@ fn confined() -> Option<Vec<String>> {
 
 async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
     match command {
+        Command::New(new) => cmd::new::run(&new, json),
+        Command::Dev(dev) => cmd::dev::run(dev, json).await,
+        Command::Run(run) => cmd::run::run(run, json).await,
+        Command::Test(test) => cmd::test::run(test, json).await,
+        Command::Validate(validate) => cmd::validate::run(&validate, json).await,
+        Command::Lint(lint) => cmd::lint::run(lint, json).await,
+        Command::Doctor(doctor) => cmd::doctor::run(&doctor, json).await,
+        Command::Install(install) => cmd::install::run(&install, json),
+        Command::Config(config) => cmd::config::run(&config, json).await,
+        Command::Import(import) => cmd::import::run(&import, json),
+        Command::Bundle(bundle) => cmd::bundle::run(&bundle, json).await,
+        Command::Lock(lock) => cmd::lock::run(&lock, json).await,
+        Command::Completions(completions) => cmd::shell::completions(&completions),
+        Command::Man => cmd::shell::man(),
+        Command::Http(request) => cmd::http::run(request).await,
         Command::Serve(serve) => cmd::serve::run(serve, json).await,
         Command::List(list) => cmd::list::run(list, json).await,
         Command::Call(call) => cmd::call::run(call, json).await,
@@ -82,6 +104,9 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
 fn exit_code(error: &(dyn Error + 'static)) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(2);
+    }
+    if let Some(cmd::run::Exited { code, .. }) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
     ExitCode::from(match error.downcast_ref::<zcp_client::Error>() {
         Some(zcp_client::Error::Tool(_)) => 3,

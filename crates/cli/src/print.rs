@@ -1,8 +1,10 @@
 //! What people and programs are shown.
 
+use crate::findings::{Finding, Level};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::json;
+use similar::{ChangeTag, TextDiff};
 use std::{
     error::Error,
     io::{self, Write},
@@ -14,10 +16,14 @@ use zcp_client::{
     Progress, TaskState,
     wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},
 };
+use zcp_scripts::Observed;
 
 const NAME: Style = Style::new().bold();
 const LINK: Style = AnsiColor::Cyan.on_default();
 const QUIET: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const DOUBT: Style = AnsiColor::Yellow.on_default();
+const OUT: Style = AnsiColor::Red.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Log lines go to standard error, as words or as JSON.
@@ -145,6 +151,13 @@ pub(crate) fn words(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Bytes, as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
 /// A heading, and names with what they are.
 pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
@@ -153,9 +166,121 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
     for (name, about) in rows {
         let name = harmless(name).replace('\n', " ");
         let line = shortened(&harmless(about.lines().next().unwrap_or_default()));
-        writeln!(out, "  {LINK}{name:<width$}{LINK:#}  {line}")?;
+        match line.is_empty() {
+            true => writeln!(out, "  {LINK}{name}{LINK:#}")?,
+            false => writeln!(out, "  {LINK}{name:<width$}{LINK:#}  {line}")?,
+        }
     }
     writeln!(out)?;
+    out.flush()
+}
+
+/// What was found, each with what to do about it.
+pub(crate) fn findings(all: &[Finding]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let width = all.iter().map(|one| one.about.chars().count()).max().unwrap_or(0).min(32);
+    for Finding { level, about, message, fix } in all {
+        let (style, word) = match level {
+            Level::Error => (BAD, "error"),
+            Level::Warning => (DOUBT, "warning"),
+            Level::Ok => (GOOD, "ok"),
+        };
+        let (about, message) = (harmless(about), harmless(message));
+        writeln!(out, "{style}{word:<7}{style:#}  {NAME}{about:<width$}{NAME:#}  {message}")?;
+        if let Some(fix) = fix {
+            writeln!(out, "{:7}  {:width$}  {QUIET}→ {}{QUIET:#}", "", "", harmless(fix))?;
+        }
+    }
+    if !all.is_empty() {
+        writeln!(out)?;
+    }
+    out.flush()
+}
+
+/// Something that happened to a tool, as it does.
+pub(crate) fn happened(tool: &str, what: &str, json: bool) {
+    let mut out = anstream::stdout().lock();
+    let _ = match json {
+        true => writeln!(out, "{}", json!({ "event": "changed", "tool": tool, "what": what })),
+        false => writeln!(out, "  {NAME}{}{NAME:#} {}", harmless(tool), harmless(what)),
+    };
+    let _ = out.flush();
+}
+
+/// A call that has ended: by whom, with what, how, and the beginning of its answer.
+pub(crate) fn called(call: &Observed, json: bool) {
+    let mut out = anstream::stdout().lock();
+    let how = format!("{:?}", call.outcome).to_lowercase();
+    let milliseconds = call.elapsed.as_millis();
+    if json {
+        let line = json!({
+            "event": "called",
+            "tool": call.tool,
+            "arguments": call.arguments,
+            "client": call.client,
+            "outcome": how,
+            "milliseconds": u64::try_from(milliseconds).unwrap_or(u64::MAX),
+            "result": call.result,
+        });
+        let _ = writeln!(out, "{line}");
+    } else {
+        let style = if how == "ok" { GOOD } else { BAD };
+        let given =
+            shortened(&harmless(&serde_json::to_string(&call.arguments).unwrap_or_default()));
+        let client = if call.client.is_empty() { "somebody" } else { &call.client };
+        let (tool, client) = (harmless(&call.tool), harmless(client));
+        let _ = writeln!(
+            out,
+            "  {NAME}{tool}{NAME:#} {given} {style}{how}{style:#} {QUIET}{milliseconds} ms, for {client}{QUIET:#}"
+        );
+        let said = call.result["content"][0]["text"].as_str().unwrap_or_default();
+        for line in said.lines().take(5) {
+            let _ = writeln!(out, "    {QUIET}{}{QUIET:#}", shortened(&harmless(line)));
+        }
+    }
+    let _ = out.flush();
+}
+
+/// Commands that make sense from here, and what they do.
+pub(crate) fn next(lines: &[(String, &str)]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{NAME}next{NAME:#}")?;
+    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+    for (line, about) in lines {
+        writeln!(out, "  {LINK}{line:<width$}{LINK:#}  {QUIET}{about}{QUIET:#}")?;
+    }
+    out.flush()
+}
+
+/// What happened, and a line for each thing to know of it.
+pub(crate) fn facts(heading: &str, rows: &[(&str, String)]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{NAME}{}{NAME:#}", harmless(heading))?;
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, value) in rows {
+        let value = harmless(value).replace('\n', " ");
+        writeln!(out, "  {QUIET}{name:<width$}{QUIET:#}  {value}")?;
+    }
+    out.flush()
+}
+
+/// What differs between two texts, with a few lines around it.
+pub(crate) fn changes(before: &str, after: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let diff = TextDiff::from_lines(before, after);
+    for (number, group) in diff.grouped_ops(2).iter().enumerate() {
+        if number > 0 {
+            writeln!(out, "{QUIET}  …{QUIET:#}")?;
+        }
+        for change in group.iter().flat_map(|part| diff.iter_changes(part)) {
+            let line = harmless(change.value().trim_end_matches(['\r', '\n']));
+            match change.tag() {
+                ChangeTag::Delete => writeln!(out, "{OUT}- {line}{OUT:#}")?,
+                ChangeTag::Insert => writeln!(out, "{GOOD}+ {line}{GOOD:#}")?,
+                ChangeTag::Equal => writeln!(out, "{QUIET}  {line}{QUIET:#}")?,
+            }
+        }
+    }
     out.flush()
 }
 

@@ -6,7 +6,7 @@ use crate::{
     consent, home, print, questions,
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
-use std::{error::Error, io::IsTerminal, sync::Arc, time::Duration};
+use std::{error::Error, io::IsTerminal, path::Path, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 use zcp_client::wire::Revision;
 use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
@@ -59,9 +59,15 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
                 let found = found.filled().map_err(|error| format!("`{server}`: {error}"))?;
                 configured(server, found, target)?
             }
+            None if Path::new(server).is_dir() => Way::Process(with_env(folder(server)?, target)?),
             None => Way::Process(process(server, target)?),
         },
     })
+}
+
+/// The server of a folder of scripts, started as a client would.
+pub(crate) fn folder(path: &str) -> Result<Process> {
+    Ok(Process::new(std::env::current_exe()?).args(["serve", path, "--stdio"]))
 }
 
 fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {

@@ -9,25 +9,32 @@ use std::{
     error::Error,
     io::{IsTerminal, Read},
 };
-use zcp_client::wire::mcp::tools::Tool;
+use zcp_client::wire::mcp::tools::{CallToolResult, Tool};
 
 pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
-    let mut args = match &call.whole {
-        Some(text) => whole(text).map_err(usage)?,
-        None => Map::new(),
-    };
+    let whole = whole(call.whole.as_deref()).map_err(usage)?;
     let client = target::reach(&call.target, json).await?;
     // What the tool wants decides what is meant by `a=1`; older servers may not list it.
     let tools = client.list_tools().await.unwrap_or_default();
     let tool = tools.iter().find(|tool| tool.name == call.tool);
-    for text in &call.args {
-        let (name, value) = pair(text, tool).map_err(usage)?;
-        args.insert(name, value);
-    }
+    let args = filled(whole, &call.args, tool).map_err(usage)?;
     let mut made = client.tool(&call.tool).args(Value::Object(args));
     if call.task {
         made = made.as_task();
     }
+    let result = made_known(made, json).await?;
+    client.close().await;
+    match result.is_error {
+        true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
+        false => Ok(()),
+    }
+}
+
+/// Makes a call, shows how far it is, and then what came of it.
+pub(crate) async fn made_known(
+    mut made: zcp_client::Call<'_>,
+    json: bool,
+) -> Result<CallToolResult, Box<dyn Error>> {
     if !json && std::io::stderr().is_terminal() {
         made = made.on_state(|state| print::state(&state));
     }
@@ -36,7 +43,6 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
         print::no_progress();
     }
     let result = result?;
-    client.close().await;
     if json {
         print::json(&result)?;
     } else if result.content.is_empty() {
@@ -45,14 +51,25 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     } else if !result.is_error {
         print::content(&result.content)?;
     }
-    match result.is_error {
-        true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
-        false => Ok(()),
+    Ok(result)
+}
+
+/// What was given as a whole, and what was given by name.
+pub(crate) fn filled(
+    mut whole: Map<String, Value>,
+    named: &[String],
+    tool: Option<&Tool>,
+) -> Result<Map<String, Value>, Box<dyn Error>> {
+    for text in named {
+        let (name, value) = pair(text, tool)?;
+        whole.insert(name, value);
     }
+    Ok(whole)
 }
 
 /// All arguments, from where it is said they are.
-fn whole(text: &str) -> Result<Map<String, Value>, Box<dyn Error>> {
+pub(crate) fn whole(text: Option<&str>) -> Result<Map<String, Value>, Box<dyn Error>> {
+    let Some(text) = text else { return Ok(Map::new()) };
     let text = match text.strip_prefix('@') {
         Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?,
         None if text == "-" => {

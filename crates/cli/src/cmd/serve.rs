@@ -1,23 +1,36 @@
 //! `zcp serve`: a folder of scripts or the demo, on the wires that were asked for.
 
-use crate::{args::Serve, demo, print};
+use crate::{args::Serve, demo, mounts, print};
 use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use zcp::{Http, KeyRing, Stdio};
+use zcp::{Http, KeyRing, Server, Stdio};
 use zcp_scripts::Scripts;
 
 const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
 
-pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(serve: Serve, json: bool) -> Result<(), Box<dyn Error>> {
+    shown(serve, json, |_| ()).await
+}
+
+/// Serves, and lets somebody have a look at the folder before.
+pub(crate) async fn shown(
+    mut serve: Serve,
+    json: bool,
+    look: impl FnOnce(&Scripts),
+) -> Result<(), Box<dyn Error>> {
     if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
         serve.http = Some(USUAL.into());
     }
     let (server, scripts) = match &serve.folder {
         Some(folder) => {
             let scripts = open(folder)?;
-            let (name, processes) = (scripts.name(), scripts.processes());
-            (scripts.server(), Some((name, processes)))
+            look(&scripts);
+            let mounts = mounts::open(&scripts).await?;
+            let (name, mut processes) = (scripts.name(), mounts.processes);
+            processes.push(scripts.processes());
+            let server = mounts.providers.into_iter().fold(scripts.server(), Server::provide);
+            (server, Some((name, processes)))
         }
         None => (demo::server(), None),
     };
@@ -57,17 +70,24 @@ pub(crate) async fn run(mut serve: Serve, json: bool) -> Result<(), Box<dyn Erro
         }
     };
     if let Some((_, processes)) = scripts {
-        processes.end().await;
+        for processes in processes {
+            processes.end().await;
+        }
     }
     Ok(served?)
 }
 
-/// Opens a folder, and says what is wrong with it now and later.
-fn open(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
+/// Opens a folder.
+pub(crate) fn folder(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
     let folder = Scripts::folder(folder);
     let folder =
         std::env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
-    let scripts = folder.open()?;
+    Ok(folder.open()?)
+}
+
+/// Opens a folder, and says what is wrong with it now and later.
+fn open(path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    let scripts = folder(path)?;
     let mut mistakes = scripts.mistakes();
     TaskTracker::new().spawn(async move {
         loop {

@@ -83,6 +83,7 @@ fn for_programs(task: &Task) -> Value {
                 content: output.content.clone(),
                 structured_content: output.structured.clone(),
                 is_error: output.is_error,
+                meta: Some(output.meta.clone()).filter(|meta| !meta.is_empty()),
             };
             (json!(result), Value::Null)
         }

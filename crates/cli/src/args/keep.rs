@@ -1,0 +1,47 @@
+//! What is typed to look after what servers keep.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  zcp tasks ls --data ./state
+  zcp tasks show bX9… --store redis://127.0.0.1/
+  zcp tasks cancel bX9… --data ./state")]
+pub(crate) enum TasksCommand {
+    /// List them, oldest first.
+    Ls(Kept),
+    /// Show one: what it asks, what it came to.
+    Show(OneTask),
+    /// Give one up: whichever server runs it stops.
+    Cancel(OneTask),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneTask {
+    /// Its id, or the beginning of it.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Try everything a server does with a store, and say how long it takes.
+    Check(Kept),
+}
+
+/// Where things are kept: in memory unless something is said.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Kept {
+    /// Keep sessions and what belongs to them in a file in this folder: a restart loses none.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Keep them in a Redis or Valkey that other servers use too, such as redis://127.0.0.1/:
+    /// any of them serves any session.
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+}

@@ -1,0 +1,467 @@
+//! Cases: calls of a folder's tools, and what is expected of them, in files of YAML.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+use zcp_client::wire::mcp::{
+    content::{Content, Kind, ResourceContents, TextOrBlob},
+    elicitation::ElicitResult,
+    tools::CallToolResult,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// One call, and what is expected of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Case {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resource: Option<String>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(crate) args: Map<String, Value>,
+    /// What the user says to the questions that are asked, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) answers: Vec<ElicitResult>,
+    /// Folders the client works in; without them it is a client that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) roots: Option<Vec<PathBuf>>,
+    /// Why it is not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expect: Option<Expect>,
+}
+
+/// What is expected of a call. What is not said may be anything; only a failure is never a
+/// surprise that passes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Expect {
+    /// Whether it fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<bool>,
+    /// The code the server refuses with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<i64>,
+    /// All it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
+    /// Some of what it says.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub(crate) contains: Vec<String>,
+    /// A regular expression for what it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) matches: Option<String>,
+    /// A part of the value it gives; `*` stands for anything.
+    #[serde(skip_serializing_if = "Option::is_none", alias = "json")]
+    pub(crate) structured: Option<Value>,
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Words::deserialize(from)? {
+        Words::One(text) => vec![text],
+        Words::Many(texts) => texts,
+    })
+}
+
+impl Case {
+    /// What it is called: its name, or what is called in it.
+    pub(crate) fn title(&self) -> String {
+        let called = [&self.tool, &self.prompt, &self.resource].into_iter().flatten().next();
+        let called = called.cloned().unwrap_or_default();
+        let argument = |(name, value): (&String, &Value)| match value {
+            Value::String(text) => format!(" {name}={text}"),
+            value => format!(" {name}={value}"),
+        };
+        let whole = || called.clone() + &self.args.iter().map(argument).collect::<String>();
+        self.name.clone().unwrap_or_else(whole)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let called = [&self.tool, &self.prompt, &self.resource].into_iter().flatten().count();
+        if called != 1 {
+            return Err(
+                "it says not one, but several or none of `tool`, `prompt`, `resource`".into()
+            );
+        }
+        if self.resource.is_some() && !self.args.is_empty() {
+            return Err("a resource has no `args`".into());
+        }
+        let pattern = self.expect.as_ref().and_then(|expect| expect.matches.as_deref());
+        match pattern.map(regex::Regex::new) {
+            Some(Err(error)) => Err(format!("`matches`: {error}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Got {
+    pub(crate) text: String,
+    pub(crate) structured: Option<Value>,
+    pub(crate) is_error: bool,
+    pub(crate) code: Option<i64>,
+}
+
+impl Got {
+    /// What a tool gave.
+    pub(crate) fn tool(result: &CallToolResult) -> Self {
+        Self {
+            text: text_of(&result.content),
+            structured: result.structured_content.clone(),
+            is_error: result.is_error,
+            code: None,
+        }
+    }
+
+    /// The value it gave, also where it is only in its words.
+    pub(crate) fn value(&self) -> Option<Value> {
+        self.structured.clone().or_else(|| serde_json::from_str(&self.text).ok())
+    }
+
+    /// All of it, as what is expected from now on. Words that only repeat the value are left out.
+    pub(crate) fn expected(&self) -> Expect {
+        let repeats = self.structured.is_some()
+            && serde_json::from_str::<Value>(&self.text).ok() == self.structured;
+        Expect {
+            error: self.is_error.then_some(true),
+            code: self.code,
+            text: (!repeats).then(|| self.text.clone()),
+            structured: self.structured.clone(),
+            ..Expect::default()
+        }
+    }
+}
+
+/// What content says; what is no words is named.
+pub(crate) fn text_of(content: &[Content]) -> String {
+    let one = |content: &Content| match &content.kind {
+        Kind::Text { text } => text.clone(),
+        Kind::Image { mime_type, .. } => format!("[image, {mime_type}]"),
+        Kind::Audio { mime_type, .. } => format!("[sound, {mime_type}]"),
+        Kind::ResourceLink(resource) => format!("{}: {}", resource.name, resource.uri),
+        Kind::Resource { resource } => text_in(resource),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    };
+    content.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// What a resource says; bytes are named.
+pub(crate) fn text_in(resource: &ResourceContents) -> String {
+    match &resource.data {
+        TextOrBlob::Text(text) => text.clone(),
+        TextOrBlob::Blob(_) => {
+            format!("[{}]", resource.mime_type.as_deref().unwrap_or("bytes"))
+        }
+    }
+}
+
+/// A file of cases: what it says, and its text.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    text: String,
+    pub(crate) cases: Vec<Case>,
+}
+
+impl File {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let cases = parsed(&text).map_err(|error| wrong(&error))?;
+        for (number, case) in cases.iter().enumerate() {
+            case.check().map_err(|why| wrong(&format!("case {}: {why}", number + 1)))?;
+        }
+        Ok(Self { path: path.to_owned(), text, cases })
+    }
+
+    /// Says what is expected of a case from now on. Nothing is written yet.
+    pub(crate) fn expect(&mut self, number: usize, expect: &Expect) -> Result<()> {
+        let mut wanted = self.cases.clone();
+        wanted[number].expect = Some(expect.clone());
+        let (indent, items) = items(&self.text);
+        let item = items.get(number).cloned().filter(|_| items.len() == self.cases.len());
+        let ways = item.into_iter().flat_map(|item| {
+            let old = &self.text[item.clone()];
+            let (body, rest) = old.split_at(body(old, indent));
+            let ways = [with_expect(body, indent, expect), Some(written(&wanted[number], indent))];
+            let all = |new: String| {
+                let (before, after) = (&self.text[..item.start], &self.text[item.end..]);
+                format!("{before}{new}{rest}{after}")
+            };
+            ways.into_iter().flatten().map(all).collect::<Vec<_>>()
+        });
+        // What would say anything else than it should is not taken.
+        let found = ways.into_iter().find(|text| parsed(text).is_ok_and(|cases| cases == wanted));
+        let hint = "write its cases as a list, each beginning with `- ` in a line of its own";
+        let path = self.path.display();
+        self.text = found.ok_or_else(|| format!("{path} cannot be rewritten: {hint}"))?;
+        self.cases = wanted;
+        Ok(())
+    }
+
+    /// Writes the file; what it was is in a file beside it, which is named.
+    pub(crate) fn save(&self) -> Result<PathBuf> {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".bak");
+        fs::copy(&self.path, &beside)?;
+        replace(&self.path, &self.text)?;
+        Ok(beside.into())
+    }
+}
+
+/// Adds a case to a file, and makes the file if it is not there. A case that is there already is
+/// not added again.
+pub(crate) fn append_case(
+    file: &Path,
+    tool: &str,
+    args: &Map<String, Value>,
+    result: &CallToolResult,
+) -> Result<()> {
+    let case = Case {
+        tool: Some(tool.to_owned()),
+        args: args.clone(),
+        expect: Some(Got::tool(result).expected()),
+        ..Case::default()
+    };
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let mut text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(wrong(&error).into()),
+    };
+    let mut wanted = parsed(&text).map_err(|error| wrong(&error))?;
+    if wanted.contains(&case) {
+        return Ok(());
+    }
+    if !text.is_empty() {
+        text += if text.ends_with('\n') { "\n" } else { "\n\n" };
+    }
+    text += &written(&case, items(&text).0);
+    wanted.push(case);
+    if parsed(&text).ok() != Some(wanted) {
+        let hint = "its cases are no list with a line `- …` for each";
+        return Err(wrong(&format!("nothing can be added: {hint}")).into());
+    }
+    fs::create_dir_all(folder_of(file))?;
+    Ok(replace(file, &text).map_err(|error| wrong(&error))?)
+}
+
+fn parsed(text: &str) -> std::result::Result<Vec<Case>, String> {
+    let says_something = |line: &str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#') && line != "---"
+    };
+    if !text.lines().any(says_something) {
+        return Ok(vec![]);
+    }
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Where the items of the list are, and how far they are indented. Whatever belongs to an item is
+/// indented further, so nothing else can look like the beginning of one.
+fn items(text: &str) -> (usize, Vec<Range<usize>>) {
+    let mut indent = None;
+    let mut starts = vec![];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let inner = line.trim_start_matches(' ');
+        let is_item = inner.starts_with("- ") || inner.trim_end() == "-";
+        if is_item && line.len() - inner.len() == *indent.get_or_insert(line.len() - inner.len()) {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    (indent.unwrap_or(0), starts.iter().copied().zip(ends).map(|(from, to)| from..to).collect())
+}
+
+/// Where an item ends, and empty lines and comments before the next one begin.
+fn body(item: &str, indent: usize) -> usize {
+    let mut end = item.len();
+    for line in item.split_inclusive('\n').collect::<Vec<_>>().into_iter().rev() {
+        let inner = line.trim_start();
+        let is_between =
+            inner.is_empty() || inner.starts_with('#') && line.len() - inner.len() <= indent;
+        if !is_between {
+            break;
+        }
+        end -= line.len();
+    }
+    end
+}
+
+/// An item with another expectation, and all else as it is; none if it is not written in lines.
+fn with_expect(item: &str, indent: usize, expect: &Expect) -> Option<String> {
+    let first = item.lines().next()?.get(indent + 1..)?;
+    let column = indent + 1 + (first.len() - first.trim_start().len());
+    let begins = first.trim_start();
+    let is_plain = begins.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    if !is_plain || begins.starts_with("expect:") {
+        return None;
+    }
+    let new = indented(&serde_saphyr::to_string(&Wrapped { expect }).ok()?, column);
+    let mut all = String::new();
+    let mut is_replaced = false;
+    let mut is_inside = false;
+    for line in item.split_inclusive('\n') {
+        let inner = line.trim_start_matches(' ');
+        let deep = line.len() - inner.len();
+        if is_inside && (inner.trim().is_empty() || deep > column) {
+            continue;
+        }
+        is_inside = deep == column && inner.starts_with("expect:");
+        match is_inside {
+            true => all += &new,
+            false => all += line,
+        }
+        is_replaced |= is_inside;
+    }
+    if !is_replaced {
+        if !all.ends_with('\n') {
+            all.push('\n');
+        }
+        all += &new;
+    }
+    Some(all)
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    expect: &'a Expect,
+}
+
+/// A case as an item of a list.
+fn written(case: &Case, indent: usize) -> String {
+    indented(&serde_saphyr::to_string(&[case]).unwrap_or_default(), indent)
+}
+
+fn indented(text: &str, by: usize) -> String {
+    text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a file whole or not at all.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let mut new = tempfile::NamedTempFile::new_in(folder_of(file))?;
+    new.write_all(text.as_bytes())?;
+    match fs::metadata(file) {
+        Ok(old) => new.as_file().set_permissions(old.permissions())?,
+        Err(_) => readable(new.as_file())?,
+    }
+    new.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Others may read it, as they may read any new file.
+fn readable(file: &fs::File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(fs::Permissions::from_mode(0o644))
+    }
+    #[cfg(not(unix))]
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn file(text: &str) -> File {
+        File { path: "x.yaml".into(), text: text.to_owned(), cases: parsed(text).unwrap() }
+    }
+
+    fn says(text: &str) -> Expect {
+        Expect { text: Some(text.to_owned()), ..Expect::default() }
+    }
+
+    const CASES: &str = "# Cases of greet.\n\n- name: plain # the usual\n  tool: greet\n  args: { name: Ann }\n  expect:\n    # what it says\n    text: Hello\n\n    contains: [H]\n  # after it\n  skip: later\n\n# The second.\n- { tool: other }\n\n-   tool: third\n    args:\n      text: |\n        - no item\n        expect: nothing\n# The end.\n";
+
+    #[test]
+    fn what_does_not_change_keeps_its_bytes() {
+        let mut one = file(CASES);
+        one.expect(0, &says("Bye\nall")).unwrap();
+        let new = "  expect:\n    text: |-\n      Bye\n      all\n  # after it\n  skip: later\n";
+        let old = &CASES[CASES.find("  expect:").unwrap()..CASES.find("\n# The second").unwrap()];
+        assert_eq!(one.text, CASES.replace(old, new));
+        one.expect(2, &says("x")).unwrap();
+        assert!(one.text.ends_with("expect: nothing\n    expect:\n      text: x\n# The end.\n"));
+        one.expect(1, &says("{}")).unwrap();
+        let second = "# The second.\n- tool: other\n  expect:\n    text: \"{}\"\n\n-   tool: third";
+        assert!(one.text.contains(second), "{}", one.text);
+        assert_eq!(parsed(&one.text).unwrap(), one.cases);
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_of_lines_is_left_alone() {
+        let mut one = file("[{ tool: a }, { tool: b }]\n");
+        assert!(one.expect(1, &says("x")).unwrap_err().to_string().contains("each beginning with"));
+        assert_eq!(one.text, "[{ tool: a }, { tool: b }]\n");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |text: &str| parsed(text).unwrap()[0].check().unwrap_err();
+        assert!(wrong("- name: x").contains("`tool`"));
+        assert!(wrong("- { tool: a, resource: b }").contains("several"));
+        assert!(wrong("- { tool: a, expect: { matches: '(' } }").contains("matches"));
+        assert!(parsed("- { tol: a }").unwrap_err().contains("tol"));
+        assert_eq!(parsed("# none yet\n").unwrap(), []);
+    }
+
+    #[test]
+    fn recorded_calls_become_cases() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tests/today.yaml");
+        let result = |text: &str, structured: Option<Value>| CallToolResult {
+            content: vec![Content::text(text)],
+            structured_content: structured,
+            is_error: false,
+            meta: None,
+        };
+        let args = |value: Value| value.as_object().unwrap().clone();
+        let ann = args(json!({ "name": "Ann", "loud": true, "odd": "yes: no # \"\n- x" }));
+        append_case(&path, "greet", &ann, &result("Hello,\n  Ann!\n", None)).unwrap();
+        append_case(&path, "greet", &ann, &result("Hello,\n  Ann!\n", None)).unwrap();
+        let value = json!({ "a": [1, null], "b": "*" });
+        append_case(&path, "look", &Map::new(), &result(&value.to_string(), Some(value.clone())))
+            .unwrap();
+        let failed = CallToolResult { is_error: true, ..result("no", None) };
+        append_case(&path, "look", &Map::new(), &failed).unwrap();
+        let read = File::read(&path).unwrap().cases;
+        assert_eq!(read.len(), 3);
+        assert_eq!(read[0].args, ann);
+        assert_eq!(read[0].expect, Some(says("Hello,\n  Ann!\n")));
+        let expect = read[1].expect.clone().unwrap();
+        assert_eq!((expect.text, expect.structured), (None, Some(value)));
+        assert_eq!(read[2].expect, Some(Expect { error: Some(true), ..says("no") }));
+        fs::write(&path, "{ no: list }").unwrap();
+        assert!(append_case(&path, "look", &Map::new(), &failed).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{ no: list }");
+    }
+}

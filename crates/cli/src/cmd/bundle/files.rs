@@ -1,0 +1,202 @@
+//! Which files of a folder go into its bundle.
+
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What nobody needs who only uses the tools.
+const USELESS: [&str; 14] = [
+    ".git",
+    ".hg",
+    ".svn",
+    ".DS_Store",
+    "Thumbs.db",
+    "__pycache__/",
+    "*.pyc",
+    "*.swp",
+    "*~",
+    "*.mcpb",
+    ".mcpbignore",
+    "/mcpb.conf",
+    "/.mcp-bash/",
+    "/.registry/",
+];
+
+/// What may hold secrets; the last ones do not.
+const SECRET: [&str; 16] = [
+    ".env",
+    ".env.*",
+    ".envrc",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".ssh/",
+    ".aws/",
+    "credentials.json",
+    "!.env.example",
+    "!.env.sample",
+    "!.env.template",
+];
+
+/// What goes in, and what does not.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) kept: Vec<Kept>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A file that goes in, or a folder with nothing in it.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Where it is in the folder, with `/` between.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) is_folder: bool,
+}
+
+/// A file or a folder that stays out, and why.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct LeftOut {
+    pub(super) path: String,
+    pub(super) why: String,
+}
+
+/// Looks at everything in a folder.
+pub(super) fn find(root: &Path) -> Result<Files> {
+    let mut search = Search { root, rules: rules(root)?, found: Files::default() };
+    search.walk(root, "")?;
+    search.found.kept.sort_by(|one, other| one.name.cmp(&other.name));
+    search.found.left_out.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(search.found)
+}
+
+/// Ours first, so that `.mcpbignore` can say otherwise.
+fn rules(root: &Path) -> Result<Gitignore> {
+    let mut rules = GitignoreBuilder::new(root);
+    for line in USELESS.iter().chain(&SECRET) {
+        rules.add_line(None, line)?;
+    }
+    let own = root.join(".mcpbignore");
+    for line in fs::read_to_string(&own).unwrap_or_default().lines() {
+        let wrong = |error| format!(".mcpbignore, `{line}`: {error}");
+        rules.add_line(Some(own.clone()), line).map_err(wrong)?;
+    }
+    Ok(rules.build()?)
+}
+
+struct Search<'a> {
+    root: &'a Path,
+    rules: Gitignore,
+    found: Files,
+}
+
+impl Search<'_> {
+    /// Looks into a folder. `name` is what it is called in the bundle.
+    fn walk(&mut self, folder: &Path, name: &str) -> Result<()> {
+        let wrong = |error| format!("{}: {error}", folder.display());
+        let mut entries =
+            fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let entries = entries.as_mut().map_err(|error| wrong(&*error))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        if entries.is_empty() && !name.is_empty() {
+            let (name, path) = (name.to_owned(), folder.to_owned());
+            self.found.kept.push(Kept { name, path, is_folder: true });
+        }
+        for entry in entries {
+            let last = entry.file_name();
+            let last = last.to_str().ok_or_else(|| {
+                format!("{} has a name that is not UTF-8: rename it", entry.path().display())
+            })?;
+            let name = if name.is_empty() { last.to_owned() } else { format!("{name}/{last}") };
+            self.look(&entry.path(), folder, name)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, path: &Path, folder: &Path, name: String) -> Result<()> {
+        let kind = fs::symlink_metadata(path)?.file_type();
+        if let Some(why) = self.excluded(path, kind.is_dir()) {
+            self.leave_out(&name, kind.is_dir(), &why);
+            return Ok(());
+        }
+        let path = match kind.is_symlink() {
+            true => match self.followed(path, folder, &name)? {
+                Some(target) => target,
+                None => return Ok(()),
+            },
+            false => path.to_owned(),
+        };
+        let kind = fs::metadata(&path)?.file_type();
+        if kind.is_dir() {
+            return self.walk(&path, &name);
+        }
+        if !kind.is_file() {
+            self.leave_out(&name, false, "it is no file");
+        } else if self.is_key(&path) {
+            self.leave_out(&name, false, "it is a private key");
+        } else {
+            self.found.kept.push(Kept { name, path, is_folder: false });
+        }
+        Ok(())
+    }
+
+    /// Where a link leads: into the folder, or the bundle is not made.
+    fn followed(&mut self, link: &Path, folder: &Path, name: &str) -> Result<Option<PathBuf>> {
+        let Ok(target) = link.canonicalize() else {
+            self.leave_out(name, false, "it leads nowhere");
+            return Ok(None);
+        };
+        let hint = "put what it leads to in its place, or name it in .mcpbignore";
+        if !target.starts_with(self.root) {
+            return Err(format!("{name} leads out of the folder: {hint}").into());
+        }
+        if folder.starts_with(&target) {
+            return Err(format!("{name} leads to a folder it is in: {hint}").into());
+        }
+        let is_folder = target.is_dir();
+        match self.rules.matched_path_or_any_parents(&target, is_folder) {
+            Match::Ignore(_) => {
+                self.leave_out(name, is_folder, "it leads to something that is left out");
+                Ok(None)
+            }
+            _ => Ok(Some(target)),
+        }
+    }
+
+    fn excluded(&self, path: &Path, is_folder: bool) -> Option<String> {
+        let Match::Ignore(rule) = self.rules.matched(path, is_folder) else { return None };
+        Some(match rule.from() {
+            Some(_) => format!("`{}` in .mcpbignore", rule.original()),
+            None if SECRET.contains(&rule.original()) => "it may hold secrets".to_owned(),
+            None => "tools do not need it".to_owned(),
+        })
+    }
+
+    /// Whether a file is a private key, and nobody said that it goes in.
+    fn is_key(&self, path: &Path) -> bool {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        matches!(ending, "pem" | "key" | "p12" | "pfx")
+            && !self.rules.matched(path, false).is_whitelist()
+            && (matches!(ending, "p12" | "pfx")
+                || fs::read(path).is_ok_and(|bytes| {
+                    String::from_utf8_lossy(&bytes).contains("PRIVATE KEY-----")
+                }))
+    }
+
+    fn leave_out(&mut self, name: &str, is_folder: bool, why: &str) {
+        let path = if is_folder { format!("{name}/") } else { name.to_owned() };
+        self.found.left_out.push(LeftOut { path, why: why.to_owned() });
+    }
+}

@@ -1,0 +1,96 @@
+//! `zcp run`: a tool of a folder, once.
+
+use super::call;
+use crate::{
+    args::{Run, Target, usage},
+    nearest, print, target,
+};
+use serde_json::{Value, json};
+use std::{error::Error, fmt, path::Path};
+use zcp_client::wire::mcp::{
+    roots::Root,
+    tools::{CallToolResult, Tool},
+};
+
+/// A tool that failed, with the exit code it had.
+#[derive(Debug)]
+pub(crate) struct Exited {
+    pub(crate) code: u8,
+    why: String,
+}
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl Error for Exited {}
+
+pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
+    if !run.folder.is_dir() {
+        let why = format!("{} is no folder: say which with --in FOLDER", run.folder.display());
+        return Err(usage(why.into()));
+    }
+    let whole = call::whole(run.whole.as_deref()).map_err(usage)?;
+    let roots: Vec<Root> = run.roots.iter().map(|path| root(path)).collect::<Result<_, _>>()?;
+    let target = Target::folder(&run.folder, &run.env, run.timeout);
+    let mut builder = target::client(&target, json)?;
+    if !roots.is_empty() {
+        builder = builder.roots(roots);
+    }
+    if !json {
+        builder = builder.on_log(|line| print::aside(&said(&line.data)));
+    }
+    let client = target::connect(builder, target::way(&target)?).await?;
+    let tools = client.list_tools().await?;
+    let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
+        let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
+        let why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
+        return Err(usage(why.into()));
+    };
+    let args = Value::Object(call::filled(whole, &run.args, Some(tool)).map_err(usage)?);
+    if run.dry_run {
+        check(tool, &args).map_err(usage)?;
+        client.close().await;
+        if json {
+            return Ok(print::json(&json!({ "tool": tool.name, "arguments": args }))?);
+        }
+        return Ok(print::words(&format!("{} would be called with {args}", tool.name))?);
+    }
+    let result = call::made_known(client.tool(&run.tool).args(args), json).await?;
+    client.close().await;
+    match result.is_error {
+        true => Err(failed(result)),
+        false => Ok(()),
+    }
+}
+
+fn check(tool: &Tool, args: &Value) -> Result<(), Box<dyn Error>> {
+    let schema = zcp_schema::Schema::compile(&tool.input_schema)
+        .map_err(|error| format!("the schema of `{}`: {error}", tool.name))?;
+    Ok(schema.check(args)?)
+}
+
+fn failed(result: CallToolResult) -> Box<dyn Error> {
+    let code = result.meta.as_ref().and_then(|meta| meta.get("exitCode")?.as_u64());
+    let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+    let error = zcp_client::Error::Tool(Box::new(result));
+    match code {
+        Some(code) => Box::new(Exited { code, why: error.to_string() }),
+        None => error.into(),
+    }
+}
+
+fn root(path: &Path) -> Result<Root, Box<dyn Error>> {
+    let whole =
+        path.canonicalize().map_err(|error| format!("--roots {}: {error}", path.display()))?;
+    let uri = zcp_client::oauth::Url::from_directory_path(&whole)
+        .map_err(|()| format!("--roots {}: it has no address", path.display()))?;
+    Ok(Root { uri: uri.as_str().trim_end_matches('/').to_owned(), ..Root::default() })
+}
+
+/// What was logged, in words.
+fn said(data: &Value) -> String {
+    data.as_str().map_or_else(|| data.to_string(), str::to_owned)
+}

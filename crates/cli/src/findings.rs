@@ -1,0 +1,70 @@
+//! What was found: wrong, doubtful or fine, and what to do about it.
+
+use crate::print;
+use serde::Serialize;
+use std::error::Error;
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Error,
+    Warning,
+    Ok,
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    pub(crate) about: String,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fix: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn error(about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Error, about: about.into(), message: message.into(), fix: None }
+    }
+
+    pub(crate) fn warning(about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(about, message) }
+    }
+
+    pub(crate) fn ok(about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Ok, ..Self::error(about, message) }
+    }
+
+    /// What to do about it.
+    pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+}
+
+/// The end of a command that found something: an error if there are mistakes, or doubts that are to
+/// count as such.
+pub(crate) fn verdict(
+    findings: &[Finding],
+    strict: bool,
+    fine: &str,
+    json: bool,
+) -> Result<(), Box<dyn Error>> {
+    let count = |level| findings.iter().filter(|one| one.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let several = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    if errors > 0 || strict && warnings > 0 {
+        let found = format!("{}, {}", several(errors, "mistake"), several(warnings, "warning"));
+        return Err(found.into());
+    }
+    if !json {
+        print::words(&match warnings {
+            0 => fine.to_owned(),
+            warnings => format!("{fine} {}.", several(warnings, "warning")),
+        })?;
+    }
+    Ok(())
+}

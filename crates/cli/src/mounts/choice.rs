@@ -1,0 +1,105 @@
+//! What of a mounted server is offered, and under which names.
+
+use super::{Result, is_one_way};
+use globset::{GlobBuilder, GlobMatcher};
+use zcp::ListKind;
+use zcp_scripts::Mount;
+
+/// What is offered, and what its name begins with.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    prefix: String,
+    tools: Patterns,
+    prompts: Patterns,
+    resources: Patterns,
+}
+
+impl Choice {
+    pub(super) fn new(name: &str, mount: &Mount) -> Result<Self> {
+        if !is_one_way(mount) {
+            return Err("say one of folder, command and url".into());
+        }
+        Ok(Self {
+            prefix: mount.prefix.clone().unwrap_or_else(|| format!("{name}_")),
+            tools: Patterns::new(&mount.tools)?,
+            prompts: Patterns::new(&mount.prompts)?,
+            resources: Patterns::new(&mount.resources)?,
+        })
+    }
+
+    pub(super) fn takes_tool(&self, name: &str) -> bool {
+        self.tools.take(name)
+    }
+
+    /// The name something has here, if it is offered.
+    pub(super) fn name(&self, kind: ListKind, name: &str) -> Option<String> {
+        let patterns = match kind {
+            ListKind::Tools => &self.tools,
+            ListKind::Prompts => &self.prompts,
+            ListKind::Resources | ListKind::Templates | ListKind::Skills => &self.resources,
+        };
+        patterns.take(name).then(|| format!("{}{name}", self.prefix))
+    }
+}
+
+/// Patterns, of which those with `!` before them take something out again.
+#[derive(Debug, Clone, Default)]
+struct Patterns {
+    wanted: Vec<GlobMatcher>,
+    unwanted: Vec<GlobMatcher>,
+}
+
+impl Patterns {
+    fn new(all: &[String]) -> Result<Self> {
+        let mut patterns = Self::default();
+        for text in all {
+            let (list, text) = match text.strip_prefix('!') {
+                Some(text) => (&mut patterns.unwanted, text),
+                None => (&mut patterns.wanted, text.as_str()),
+            };
+            let glob = GlobBuilder::new(text).literal_separator(false).build();
+            let glob = glob.map_err(|error| format!("`{text}` is no pattern: {error}"))?;
+            list.push(glob.compile_matcher());
+        }
+        Ok(patterns)
+    }
+
+    fn take(&self, name: &str) -> bool {
+        let fits = |list: &[GlobMatcher]| list.iter().any(|glob| glob.is_match(name));
+        (self.wanted.is_empty() || fits(&self.wanted)) && !fits(&self.unwanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_choose_and_a_mark_takes_out_again() {
+        let patterns = |all: &[&str]| {
+            Patterns::new(&all.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).unwrap()
+        };
+        assert!(patterns(&[]).take("anything"));
+        let some = patterns(&["get_*", "!get_all", "x"]);
+        assert!(some.take("get_one") && some.take("x"));
+        assert!(!some.take("get_all") && !some.take("put_one"));
+        let most = patterns(&["!delete_*"]);
+        assert!(most.take("get") && !most.take("delete_it"));
+        assert!(patterns(&["docs://*"]).take("docs://a/b/c"));
+        assert!(Patterns::new(&["[".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn names_begin_with_the_mounts_name_unless_something_is_said() {
+        let mut mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
+        let choice = Choice::new("far", &mount).unwrap();
+        assert_eq!(choice.name(ListKind::Tools, "get"), Some("far_get".into()));
+        mount.prefix = Some(String::new());
+        assert_eq!(
+            Choice::new("far", &mount).unwrap().name(ListKind::Tools, "get"),
+            Some("get".into())
+        );
+        mount.folder = Some("x".into());
+        assert!(Choice::new("far", &mount).is_err());
+    }
+}

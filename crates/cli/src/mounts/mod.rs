@@ -1,0 +1,124 @@
+//! Other servers beside a folder's own scripts, as `[mounts]` of `zcp.toml` says.
+
+mod choice;
+mod lock;
+mod upstream;
+
+pub(crate) use lock::Lock;
+
+use crate::cmd::serve;
+use choice::Choice;
+use futures_util::{StreamExt, stream::BoxStream};
+use std::{
+    error::Error,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::watch;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use upstream::Upstream;
+use zcp::{Catalog, Provider};
+use zcp_scripts::{Mount, Processes, Scripts};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+/// What is mounted beside a folder.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    pub(crate) providers: Vec<Named>,
+    /// Of other folders' scripts.
+    pub(crate) processes: Vec<Processes>,
+}
+
+/// Mounts everything a folder asks for. Servers that cannot be reached yet are tried again; what
+/// is known of them from before is offered meanwhile.
+pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
+    let mut mounts = Mounts::default();
+    let lock = Lock::read(scripts.root())?;
+    for (name, mount) in scripts.mounts() {
+        let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
+        let choice = Choice::new(name, mount).map_err(said)?;
+        match &mount.folder {
+            Some(folder) => {
+                let other = serve::folder(&scripts.root().join(folder)).map_err(said)?;
+                if !other.mounts().is_empty() {
+                    tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");
+                }
+                mounts.processes.push(other.processes());
+                mounts.providers.push(Named::new(other, choice));
+            }
+            None => {
+                let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
+                let provider = upstream.provide(lock.clone(), &choice).await;
+                mounts.providers.push(Named::new(provider, choice));
+            }
+        }
+    }
+    Ok(mounts)
+}
+
+/// What the servers a folder mounts offer now, for a new lock file.
+pub(crate) async fn listed(scripts: &Scripts) -> Result<Lock> {
+    let lock = Lock::read(scripts.root())?;
+    let servers = scripts.mounts().iter().filter(|(_, mount)| mount.folder.is_none());
+    for (name, mount) in servers {
+        let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
+        let choice = Choice::new(name, mount).map_err(said)?;
+        let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
+        let mut tools = upstream.tools().await.map_err(said)?;
+        tools.retain(|tool| choice.takes_tool(&tool.name));
+        lock.set(name, &tools);
+    }
+    let kept: Vec<&String> = scripts.mounts().keys().collect();
+    lock.only(&kept);
+    Ok(lock)
+}
+
+/// Exactly one way to the other server.
+fn is_one_way(mount: &Mount) -> bool {
+    [mount.folder.is_some(), mount.command.is_some(), mount.url.is_some()]
+        .iter()
+        .filter(|is| **is)
+        .count()
+        == 1
+}
+
+/// A provider whose tools and prompts have other names, and of which only some are offered.
+pub(crate) struct Named {
+    catalog: watch::Receiver<Arc<Catalog>>,
+    updated: Mutex<Option<BoxStream<'static, String>>>,
+    _following: DropGuard,
+}
+
+impl Named {
+    fn new(provider: impl Provider, choice: Choice) -> Self {
+        let mut inner = provider.catalog();
+        let named =
+            move |catalog: &Catalog| Arc::new(catalog.chosen(|kind, name| choice.name(kind, name)));
+        let (sender, catalog) = watch::channel(named(&inner.borrow_and_update()));
+        let updated = Mutex::new(Some(provider.updated()));
+        let stop = CancellationToken::new();
+        TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(async move {
+            // Its changes are followed for as long as it is there.
+            let _provider = provider;
+            while inner.changed().await.is_ok() {
+                let now = named(&inner.borrow_and_update());
+                sender.send_replace(now);
+            }
+        }));
+        Self { catalog, updated, _following: stop.drop_guard() }
+    }
+}
+
+impl Provider for Named {
+    fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    fn updated(&self) -> BoxStream<'static, String> {
+        let updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner).take();
+        updated.unwrap_or_else(|| futures_util::stream::pending().boxed())
+    }
+}

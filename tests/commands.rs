@@ -1,0 +1,272 @@
+//! The commands people work on a folder of scripts with, as they type them.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+use zcp_tests::{examples::zcp, folder::Folder};
+
+/// Runs the command in a folder.
+fn run(folder: &Path, words: &[&str]) -> Output {
+    Command::new(zcp()).args(words).current_dir(folder).output().expect("the command runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn complaint(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+}
+
+#[test]
+fn a_new_folder_works_in_every_language() {
+    let folder = Folder::new("new");
+    for lang in ["bash", "python", "node", "ruby", "perl"] {
+        let made = json_of(&run(&folder.0, &["--json", "new", lang, "--lang", lang]));
+        assert_eq!(made["made"].as_array().map(Vec::len), Some(4), "{made}");
+        let there = ["run", "hello", "name=Ann", "loud=true", "--in", lang];
+        assert_eq!(text(&run(&folder.0, &there)), "HELLO, ANN!\n", "{lang}");
+        text(&run(&folder.0, &["validate", lang, "--strict"]));
+        text(&run(&folder.0, &["lint", lang, "--strict"]));
+    }
+}
+
+/// The first of the commands builds this one, which is what is tested.
+#[test]
+fn the_commands_of_the_readme_end_in_a_tool_that_a_client_uses() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
+    let readme = readme.expect("it is there");
+    let block = readme.split("```console\n").find(|block| block.starts_with("cargo install"));
+    let block = block.and_then(|block| block.split("```").next()).expect("the four commands");
+    let folder = Folder::new("readme");
+    let home = folder.0.join("home");
+    fs::create_dir_all(&home).expect("it can be made");
+    let at_home = |words: &[&str]| {
+        let mut command = Command::new(zcp());
+        command.args(words).current_dir(&folder.0).env("HOME", &home);
+        command.env_remove("XDG_CONFIG_HOME").env_remove("CLAUDE_CONFIG_DIR");
+        command.output().expect("the command runs")
+    };
+    let lines: Vec<&str> = block.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (4, "cargo install --locked --path crates/cli"));
+    for line in &lines[1..] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[0], "zcp");
+        text(&at_home(&words[1..]));
+    }
+    let file = fs::read_to_string(home.join(".claude.json")).expect("Claude Code's file");
+    let file: Value = serde_json::from_str(&file).expect("JSON");
+    assert!(file["mcpServers"]["my-tools"]["command"].is_string(), "{file}");
+    assert_eq!(text(&at_home(&["call", "my-tools", "hello", "name=Ann"])), "Hello, Ann!\n");
+}
+
+#[test]
+fn nothing_that_is_there_is_overwritten() {
+    let folder = Folder::new("new-again");
+    text(&run(&folder.0, &["new", "x", "--tool", "one"]));
+    let script = folder.0.join("x/tools/one.sh");
+    write(&script, "echo mine\n");
+    let again = json_of(&run(&folder.0, &["--json", "new", "x", "--tool", "one", "--tool", "two"]));
+    assert_eq!(again["kept"], json!(["x/tools/one.sh"]));
+    assert_eq!(fs::read_to_string(&script).expect("it is there"), "echo mine\n");
+    assert_eq!(text(&run(&folder.0, &["run", "two", "name=Bo", "--in", "x"])), "Hello, Bo!\n");
+    for bad in ["../evil", "a b", ""] {
+        let (code, why) = complaint(&run(&folder.0, &["new", "x", "--tool", bad]));
+        assert_eq!(code, Some(2), "{why}");
+        assert!(why.contains("no name that every client takes"), "{why}");
+    }
+}
+
+#[test]
+fn prompts_and_resources_are_begun_too() {
+    let folder = Folder::new("new-more");
+    text(&run(&folder.0, &["new", "x", "--prompt", "review", "--resource", "motd"]));
+    let filled = text(&run(&folder.0, &["prompt", "./x", "review", "text=abc", "tone=kind"]));
+    assert!(filled.contains("in a kind tone") && filled.contains("abc"), "{filled}");
+    let listed = json_of(&run(&folder.0, &["--json", "list", "./x", "resources"]));
+    let uri = listed["resources"][0]["uri"].as_str().expect("a resource").to_owned();
+    assert!(text(&run(&folder.0, &["read", "./x", &uri])).starts_with("# motd"));
+}
+
+#[test]
+fn a_page_is_begun_of_each_template() {
+    let folder = Folder::new("new-pages");
+    let known = ["form", "data-table", "progress", "diff-viewer", "tree-view", "kanban"];
+    for template in known {
+        text(&run(&folder.0, &["new", "x", "--page", template, "--template", template]));
+    }
+    let listed = json_of(&run(&folder.0, &["--json", "list", "./x", "resources"]));
+    let uris = listed["resources"].as_array().expect("resources");
+    assert_eq!(uris.len(), known.len(), "{listed}");
+    let uri = uris[0]["uri"].as_str().expect("a page");
+    assert!(text(&run(&folder.0, &["read", "./x", uri])).contains("<html"));
+    let (code, why) =
+        complaint(&run(&folder.0, &["new", "x", "--page", "y", "--template", "kanbn"]));
+    assert_eq!((code, why.contains("did you mean `kanban`?")), (Some(2), true), "{why}");
+}
+
+#[test]
+fn a_run_has_the_exit_code_of_its_tool_and_says_what_was_meant() {
+    let folder = Folder::new("run");
+    let x = folder.0.as_path();
+    write(
+        &x.join("tools/fails.sh"),
+        "# Fails always, for good.\necho before; echo why >&2; exit 41\n",
+    );
+    write(
+        &x.join("tools/takes.sh"),
+        "# Takes numbers and adds one.\n# @param n integer  A number.\necho $((ARG_N + 1))\n",
+    );
+    let (code, why) = complaint(&run(x, &["run", "fails"]));
+    assert_eq!(code, Some(41), "{why}");
+    assert!(why.contains("why"), "{why}");
+    assert_eq!(text(&run(x, &["run", "takes", "n=4"])), "5\n");
+    write(&x.join("args.json"), r#"{"n": 7}"#);
+    assert_eq!(text(&run(x, &["run", "takes", "--args", "@args.json"])), "8\n");
+    let (code, why) = complaint(&run(x, &["run", "taks", "n=4"]));
+    assert_eq!((code, why.contains("did you mean `takes`?")), (Some(2), true), "{why}");
+    let (code, why) = complaint(&run(x, &["run", "takes", "n=four", "--dry-run"]));
+    assert_eq!((code, why.contains("`n`")), (Some(2), true), "{why}");
+    let dry = json_of(&run(x, &["--json", "run", "takes", "n=4", "--dry-run"]));
+    assert_eq!(dry, json!({ "tool": "takes", "arguments": { "n": 4 } }));
+    let (code, why) = complaint(&run(x, &["run", "takes", "--in", "nowhere"]));
+    assert_eq!((code, why.contains("--in FOLDER")), (Some(2), true), "{why}");
+}
+
+#[test]
+fn a_run_tells_its_tool_where_the_client_works() {
+    let folder = Folder::new("run-roots");
+    let script = "# Says where the client works.\n. \"$ZCP_SDK/zcp.sh\"\nzcp_roots\n";
+    write(&folder.0.join("tools/where.sh"), script);
+    fs::create_dir_all(folder.0.join("work")).expect("it can be made");
+    let told = text(&run(&folder.0, &["run", "where", "--roots", "work"]));
+    assert!(told.contains("/work"), "{told}");
+}
+
+#[test]
+fn validate_names_what_is_wrong_and_mends_what_it_can() {
+    let folder = Folder::new("validate");
+    let x = folder.0.as_path();
+    write(
+        &x.join("tools/good.sh"),
+        "#!/usr/bin/env bash\n# Does good, whenever asked.\necho good\n",
+    );
+    text(&run(x, &["validate"]));
+    let (code, _) = complaint(&run(x, &["validate", "--strict"]));
+    assert_eq!(code, Some(1));
+    text(&run(x, &["validate", "--fix"]));
+    text(&run(x, &["validate", "--strict"]));
+    write(&x.join("zcp.toml"), "[defaults]\ntimout = \"1m\"\n[tools.gone]\ntimeout = 3\n");
+    write(&x.join("tools/bad.meta.json"), "{");
+    write(&x.join("tools/bad.sh"), "echo\n");
+    write(&x.join("tools/odd.sh"), "#!/usr/bin/env no-such-language\n# Cannot be run at all.\n");
+    let found = run(x, &["--json", "validate"]);
+    assert_eq!(found.status.code(), Some(1));
+    let found = json_of(&found)["findings"].to_string();
+    for part in ["`defaults.timout`", "`gone`", "bad.meta.json", "no-such-language"] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+}
+
+#[test]
+fn lint_finds_what_models_stumble_over_and_counts_tokens() {
+    let folder = Folder::new("lint");
+    let x = folder.0.as_path();
+    write(&x.join("tools/silent.sh"), "echo\n");
+    write(&x.join("tools/odd.sh"), "# Does something odd with a list.\necho\n");
+    let schema = json!({ "inputSchema": { "type": "object", "properties": {
+        "list": { "type": "array", "description": "What." },
+        "any": { "type": ["string", "null"] },
+    } } });
+    write(&x.join("tools/odd.meta.json"), &schema.to_string());
+    let found = run(x, &["--json", "lint", "."]);
+    assert!(found.status.success(), "{found:?}");
+    let found = json_of(&found);
+    let costs = found["cost"]["tools"].as_array().expect("costs");
+    assert!(costs.iter().all(|cost| cost["tokens"].as_u64() > Some(5)), "{found}");
+    let total: u64 = costs.iter().filter_map(|cost| cost["tokens"].as_u64()).sum();
+    assert_eq!(found["cost"]["total"], total);
+    let said = found["findings"].to_string();
+    for part in ["no description", "the array list", "several types in any", "nothing of `any`"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(run(x, &["lint", ".", "--strict"]).status.code(), Some(1));
+}
+
+#[test]
+fn doctor_says_what_is_there_and_what_is_missing() {
+    let folder = Folder::new("doctor");
+    let x = folder.0.as_path();
+    write(&x.join("tools/fine.py"), "\"\"\"Does well, whenever asked.\"\"\"\nprint('fine')\n");
+    let found = run(x, &["--json", "doctor", "."]);
+    assert!(found.status.success(), "{found:?}");
+    let said = json_of(&found)["findings"].to_string();
+    for part in ["python3", "sandbox", "reading can be forbidden", "0.1.0"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    write(&x.join("tools/odd.sh"), "#!/usr/bin/env no-such-language\n");
+    write(
+        &x.join("server.d/requirements.json"),
+        r#"{"dependencies":[{"or":["sh","x"]},{"name":"no-such-program"}]}"#,
+    );
+    let found = run(x, &["--json", "doctor", "."]);
+    assert_eq!(found.status.code(), Some(1));
+    let said = json_of(&found)["findings"].to_string();
+    for part in ["no-such-language", "no-such-program is not in PATH", "sh or x"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    text(&run(x, &["doctor"]));
+}
+
+#[test]
+fn dev_shows_what_becomes_of_tools() {
+    let folder = Folder::new("dev");
+    let tool = folder.0.join("tools/first.sh");
+    write(&tool, "# The first of them all.\necho 1\n");
+    let mut dev = Command::new(zcp())
+        .args(["--json", "dev", "--http", "127.0.0.1:0", "--record", "tests/today.yaml"])
+        .current_dir(&folder.0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(dev.stdout.take().expect("output")).lines();
+    let mut next = || -> Value {
+        let line = lines.next().expect("a line").expect("text");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let serving = next();
+    assert_eq!(serving["event"], "serving");
+    write(&folder.0.join("tools/second.sh"), "# The second of them all.\necho 2\n");
+    assert_eq!(next(), json!({ "event": "changed", "tool": "second", "what": "is new" }));
+    fs::remove_file(&tool).expect("it can be removed");
+    assert_eq!(next(), json!({ "event": "changed", "tool": "first", "what": "is gone" }));
+    let url = serving["mcp"].as_str().expect("a URL").to_owned();
+    text(&run(&folder.0, &["call", &url, "second"]));
+    let called = next();
+    assert_eq!(
+        (&called["event"], &called["outcome"]),
+        (&json!("called"), &json!("ok")),
+        "{called}"
+    );
+    assert_eq!((&called["tool"], &called["client"]), (&json!("second"), &json!("zcp")), "{called}");
+    dev.kill().expect("it ends");
+    dev.wait().expect("it ended");
+    // What was called is a case that holds.
+    text(&run(&folder.0, &["test"]));
+    write(&folder.0.join("tools/second.sh"), "# The second of them all.\necho 3\n");
+    assert_eq!(run(&folder.0, &["test"]).status.code(), Some(1));
+}

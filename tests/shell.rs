@@ -1,0 +1,73 @@
+//! What the command says of itself, to shells and to readers.
+
+use std::{fs, process::Command};
+use zcp_tests::{examples::zcp, folder::Folder};
+
+const COMMANDS: [&str; 8] =
+    ["serve", "bundle", "completions", "call", "doctor", "login", "tasks", "validate"];
+
+fn printed(args: &[&str]) -> String {
+    let done = Command::new(zcp()).args(args).output().expect("it runs");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).expect("text")
+}
+
+#[test]
+fn every_shell_completes_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let text = printed(&["completions", shell]);
+        for command in COMMANDS {
+            assert!(text.contains(command), "{shell} does not know {command}");
+        }
+    }
+}
+
+#[test]
+fn bash_understands_its_completions() {
+    let folder = Folder::new("shell-bash");
+    let file = folder.0.join("zcp.bash");
+    fs::write(&file, printed(&["completions", "bash"])).expect("it can be written");
+    let read = Command::new("bash").arg("-n").arg(&file).output().expect("bash runs");
+    assert!(read.status.success() && read.stderr.is_empty(), "{read:?}");
+    let complete = "source zcp.bash; COMP_WORDS=(zcp comp); COMP_CWORD=1; _zcp zcp comp zcp; echo ${COMPREPLY[@]}";
+    let mut bash = Command::new("bash");
+    let done = bash.args(["-c", complete]).current_dir(&folder.0).output().expect("bash runs");
+    assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), "complete completions");
+}
+
+#[test]
+fn the_manual_is_one_page_with_all_commands() {
+    let page = printed(&["man"]);
+    assert!(page.is_ascii(), "not every reader knows other letters");
+    // What `zcp help` lists is in it.
+    let help = printed(&["--help"]);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().next().expect("a name"));
+    let mut count = 0;
+    for name in listed.filter(|name| *name != "help") {
+        let heading = format!(".SH \"zcp {name}");
+        assert!(page.contains(&heading), "{name} is not in the manual");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+    assert!(page.contains(".SH \"zcp tasks cancel\""));
+    assert!(!page.contains("become"), "what is not for people is not in it");
+}
+
+#[test]
+fn the_manual_can_be_read() {
+    if Command::new("groff").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = Folder::new("shell-man");
+    let file = folder.0.join("zcp.1");
+    fs::write(&file, printed(&["man"])).expect("it can be written");
+    let read = Command::new("groff").args(["-man", "-Tutf8", "-ww"]).arg(&file).output();
+    let read = read.expect("groff runs");
+    let complaints = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success() && complaints.is_empty(), "{complaints}");
+    let text = String::from_utf8_lossy(&read.stdout);
+    assert!(text.contains("zcp bundle ./my-tools --output dist"));
+}
