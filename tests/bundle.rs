@@ -235,6 +235,66 @@ fn links_inside_of_the_folder_become_files() {
 }
 
 #[test]
+fn secrets_of_every_kind_stay_out() {
+    let folder = folder("bundle-secrets");
+    let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n";
+    let secrets = [
+        ("prod.env", "TOKEN=1\n"),
+        (".git-credentials", "https://me:token@example.com\n"),
+        ("id_ed25519_sk", "x"),
+        ("deploy", key),
+        ("account.json", "{\"private_key\": \"-----BEGIN PRIVATE KEY-----\\nMII\"}\n"),
+        ("zcp.toml.bak", "x"),
+        (".mcp.json.bak-20260101T000000Z", "x"),
+        (".mcp.json", "{}"),
+        (".cursor/mcp.json", "{}"),
+        (".vscode/mcp.json", "{}"),
+        (".gemini/settings.json", "{}"),
+        (".codex/config.toml", ""),
+        (".zed/settings.json", "{}"),
+    ];
+    for (name, content) in secrets {
+        write(&folder, &format!("project/{name}"), content);
+    }
+    write(&folder, "project/example.pub", "-----BEGIN PUBLIC KEY-----\n");
+    let done = bundle(&folder, &["--binary", &elf(&folder)]);
+    assert!(done.status.success(), "{}", said(&done));
+    let names = names(&folder.0.join("greeter-1.2.3.mcpb"));
+    for (name, _) in secrets {
+        assert!(!names.contains(&format!("server/project/{name}")), "{name} is in {names:?}");
+    }
+    assert!(names.contains(&"server/project/example.pub".to_owned()), "{names:?}");
+    // Who means it says so.
+    write(&folder, "project/.mcpbignore", "\u{feff}*.log\n!deploy\n");
+    let done = bundle(&folder, &["--binary", &elf(&folder)]);
+    assert!(done.status.success(), "{}", said(&done));
+    let names = self::names(&folder.0.join("greeter-1.2.3.mcpb"));
+    assert!(names.contains(&"server/project/deploy".to_owned()), "{names:?}");
+    assert!(!names.contains(&"server/project/notes.log".to_owned()), "{names:?}");
+}
+
+#[test]
+fn what_cannot_be_read_makes_no_bundle() {
+    for name in [".mcpbignore", "mcpb.conf", "zcp.toml"] {
+        let folder = folder("bundle-unreadable");
+        fs::write(folder.0.join("project").join(name), [b'*', 0xff]).expect("it can be written");
+        let done = bundle(&folder, &["--binary", &elf(&folder)]);
+        assert_eq!(done.status.code(), Some(1), "{name}: {}", said(&done));
+        assert!(said(&done).contains(name), "{}", said(&done));
+    }
+}
+
+#[test]
+fn links_that_cross_are_refused() {
+    let folder = folder("bundle-crossing");
+    symlink("../ui", folder.0.join("project/lib/one")).expect("a link");
+    symlink("../lib", folder.0.join("project/ui/other")).expect("a link");
+    let done = bundle(&folder, &["--binary", &elf(&folder)]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("leads to a folder it is in"), "{}", said(&done));
+}
+
+#[test]
 fn other_systems_need_their_own_command() {
     let folder = folder("bundle-systems");
     let other = if cfg!(target_os = "macos") { "linux" } else { "darwin" };

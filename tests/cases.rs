@@ -129,7 +129,10 @@ fn recorded_cases_pass_until_a_tool_changes() {
     let text = fs::read_to_string(&file).expect("it is there");
     let begins = "# What greet says.\n- tool: greet # politely\n  args:\n    name: Ann\n  expect:\n    text: Hello, Ann!\n\n# Stays.\n- { tool: look, expect: { json: { id: 7 } } }\n- tool: look\n  expect:\n    structured:\n";
     assert!(text.starts_with(begins), "{text}");
-    assert_eq!(fs::read_to_string(folder.0.join("tests/all.yaml.bak")).expect("kept"), cases);
+    let told = said(&done);
+    let backup = told.split_whitespace().find(|word| word.contains("all.yaml.bak-"));
+    let backup = backup.expect("it is named").trim_end_matches('.');
+    assert_eq!(fs::read_to_string(backup).expect("kept"), cases);
     let done = test(&folder, &[]);
     assert!(said(&done).contains("3 passed in "), "{}", said(&done));
 
@@ -143,6 +146,25 @@ fn recorded_cases_pass_until_a_tool_changes() {
     assert_eq!(test(&folder, &["--record"]).status.code(), Some(0));
     let now = fs::read_to_string(&file).expect("it is there");
     assert_eq!(now, text.replace("text: Hello, Ann!", "text: Bye, Ann!"));
+}
+
+#[test]
+fn recording_keeps_links_and_files_of_that_name() {
+    let folder = folder("cases-links");
+    write(&folder, "shared/all.yaml", "- { tool: greet, args: { name: Ann } }\n");
+    write(&folder, "tests/all.yaml.bak", "mine");
+    write(&folder, "shared/all.yaml.bak", "mine, too");
+    let link = folder.0.join("tests/all.yaml");
+    std::os::unix::fs::symlink("../shared/all.yaml", &link).expect("a link");
+    let done = test(&folder, &["--record"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(link.is_symlink(), "the link is a file now");
+    let read = |path: &str| fs::read_to_string(folder.0.join(path)).expect("it is there");
+    assert!(read("shared/all.yaml").contains("Hello, Ann!"));
+    assert_eq!(
+        (read("tests/all.yaml.bak"), read("shared/all.yaml.bak")),
+        ("mine".into(), "mine, too".into())
+    );
 }
 
 #[test]

@@ -233,6 +233,22 @@ fn doctor_says_what_is_there_and_what_is_missing() {
 }
 
 #[test]
+fn health_says_in_one_line_whether_a_folder_can_be_served() {
+    let folder = Folder::new("health");
+    let x = folder.0.as_path();
+    write(&x.join("tools/fine.sh"), "# Does well, whenever asked.\necho fine\n");
+    let fine = run(x, &["health"]);
+    assert_eq!(fine.status.code(), Some(0));
+    assert_eq!((&json_of(&fine)["status"], &json_of(&fine)["tools"]), (&json!("ok"), &json!(1)));
+    write(&x.join("tools/bad.meta.json"), "{");
+    write(&x.join("tools/bad.sh"), "echo\n");
+    let half = run(x, &["health"]);
+    assert_eq!((half.status.code(), &json_of(&half)["status"]), (Some(1), &json!("degraded")));
+    let (code, why) = complaint(&run(x, &["health", "nowhere"]));
+    assert_eq!((code, why.contains("`zcp new nowhere` makes one")), (Some(2), true), "{why}");
+}
+
+#[test]
 fn dev_shows_what_becomes_of_tools() {
     let folder = Folder::new("dev");
     let tool = folder.0.join("tools/first.sh");

@@ -6,7 +6,7 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 use zcp_tests::{examples::zcp, folder::Folder};
 
@@ -389,6 +389,87 @@ fn what_clients_add_to_an_entry_stays() {
     fs::write(&file, added.replace("My tools' v1", "elsewhere")).unwrap();
     done(&user.install("cline", &["--name", "mine"]));
     assert_eq!(fs::read_to_string(&file).unwrap(), added);
+}
+
+#[test]
+fn a_second_folder_of_the_same_name_is_not_mixed_with_the_first() {
+    let user = User::new("second");
+    let other = user.home.0.canonicalize().unwrap().join("other/My tools' v1");
+    fs::create_dir_all(other.join("tools")).unwrap();
+    fs::write(other.join("tools/part.sh"), "# Parts.\necho Bye\n").unwrap();
+    let other = other.to_str().unwrap();
+    for client in &CLIENTS {
+        done(&user.install(client.id, &["--env", "KEY=secret"]));
+        let file = user.file(client);
+        // The first may be started with more words, which stay.
+        let text = fs::read_to_string(&file).unwrap().replace("--stdio", "--quiet");
+        fs::write(&file, &text).unwrap();
+        assert_eq!(json_of(&user.install(client.id, &["--json"]))["changed"], false);
+        let why = refused(&user.run(&["install", client.id, other]), 1);
+        assert!(why.contains("--name") && why.contains("My tools' v1"), "{why}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "{}", client.id);
+        done(&user.run(&["install", client.id, other, "--name", "second"]));
+        let all = read(client, &fs::read_to_string(&file).unwrap());
+        let second = &all[client.servers]["second"];
+        assert_eq!(second["args"][1], other, "{}", client.id);
+        assert!(!second.to_string().contains("secret"), "{second}");
+    }
+}
+
+#[test]
+fn many_at_once_lose_nothing() {
+    let user = User::new("at-once");
+    let file = user.own(&CLIENTS[2], CLIENTS[2].own);
+    let folder = user.scripts.to_str().unwrap();
+    let names: Vec<String> = (0..6).map(|number| format!("mine-{number}")).collect();
+    let start = |name: &String| {
+        let mut command = user.command(&["install", "cursor", folder, "--name", name]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let started: Vec<_> = names.iter().map(start).collect();
+    for child in started {
+        done(&child.wait_with_output().unwrap());
+    }
+    let text = fs::read_to_string(&file).unwrap();
+    for name in names.iter().map(String::as_str).chain(["old"]) {
+        assert!(text.contains(&format!("\"{name}\"")), "{name} in {text}");
+    }
+}
+
+#[test]
+fn links_out_of_a_project_are_not_followed() {
+    let user = User::new("out");
+    let (project, outside) = (user.home.0.join("project"), user.home.0.join("outside.json"));
+    fs::create_dir(&project).unwrap();
+    fs::write(&outside, "{}").unwrap();
+    symlink("../outside.json", project.join(".mcp.json")).unwrap();
+    let why = refused(&user.install("claude-code", &["--project", "project"]), 1);
+    assert!(why.contains("leads out of"), "{why}");
+    symlink("..", project.join(".cursor")).unwrap();
+    let why = refused(&user.install("cursor", &["--project", "project"]), 1);
+    assert!(why.contains("leads out of"), "{why}");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "{}");
+    assert!(!user.home.0.join("mcp.json").exists());
+    fs::create_dir(project.join("inside")).unwrap();
+    symlink("inside", project.join(".vscode")).unwrap();
+    done(&user.install("vscode", &["--project", "project"]));
+    assert!(project.join("inside/mcp.json").is_file());
+}
+
+#[test]
+fn nothing_of_an_entry_changes_when_it_is_installed_again() {
+    let user = User::new("again");
+    let goose = &CLIENTS[8];
+    done(&user.install("goose", &["--name", "mine"]));
+    let file = user.file(goose);
+    let more = "envs: # by hand\n      FLAG: no\n      MODE: 0755\n      VERSION: 1.10 # newest\n";
+    let text = fs::read_to_string(&file).unwrap().replace("envs: {}\n", more);
+    fs::write(&file, &text).unwrap();
+    assert_eq!(json_of(&user.install("goose", &["--name", "mine", "--json"]))["changed"], false);
+    assert_eq!((fs::read_to_string(&file).unwrap(), beside(&file)), (text.clone(), 1));
+    done(&user.install("goose", &["--name", "mine", "--env", "NEW=yes"]));
+    let new = text.replace("# newest\n", "# newest\n      NEW: \"yes\"\n");
+    assert_eq!(fs::read_to_string(&file).unwrap(), new);
 }
 
 #[test]

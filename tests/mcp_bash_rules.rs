@@ -332,6 +332,26 @@ async fn d18_a_script_is_run_by_what_its_first_line_says() {
 }
 
 #[tokio::test]
+async fn d19_the_projects_variables_are_set_and_a_tool_is_told_before_it_is_killed() {
+    let folder = Folder::new("d19");
+    let script = "trap 'echo told > told' TERM\necho \"$CITY $MCP_TOOL_NAME\"\n[ -z \"$WAIT\" ] || { sleep 30 & wait; }";
+    let meta = r#"{"name":"one","timeoutSecs":1}"#;
+    tool(script, meta).iter().for_each(|(name, text)| write(&folder, name, text));
+    write(&folder, "server.d/env.sh", "CITY=Oslo\necho noise\n");
+    // Its programs run before anybody calls them only where that is allowed.
+    let mut client = with_env(&folder, &[]).await;
+    assert_eq!(text(&result(&mut client, "one", json!({})).await), " one\n");
+    let allowed = ("MCPBASH_ALLOW_PROJECT_HOOKS", "true");
+    let mut client = with_env(&folder, &[allowed]).await;
+    assert_eq!(text(&result(&mut client, "one", json!({})).await), "Oslo one\n");
+    write(&folder, "server.d/env.sh", "CITY=Oslo\nWAIT=1\n");
+    let mut client = with_env(&folder, &[allowed]).await;
+    let late = result(&mut client, "one", json!({})).await;
+    assert_eq!(late["isError"], true, "{late}");
+    assert_eq!(fs::read_to_string(folder.0.join("told")).expect("it was told"), "told\n");
+}
+
+#[tokio::test]
 async fn d20_questions_have_the_shape_of_the_protocol() {
     let folder = Folder::new("d20");
     let script = "source \"$MCP_SDK/tool-sdk.sh\"\nmcp_elicit_titled_multi_choice 'Which?' 'a:Apple' 'b:Bean' >/dev/null\nmcp_elicit_url 'Go there' https://example.com/x >/dev/null\nmcp_emit_text done";

@@ -93,6 +93,32 @@ async fn a_mount_that_says_too_little_or_too_much_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_folder_with_a_policy_mounts_only_what_it_says_it_does_not_guard() {
+    let toml = "[mounts.other]\nfolder = \"../other\"\n";
+    let folder = folders("mount-policy", toml);
+    let own = folder.0.join("own");
+    write(&own.join("policy.toml"), "read_only = true\n");
+    let failed = run(&["serve", "--stdio"], &own);
+    let why = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(!failed.status.success() && why.contains("`unguarded = true`"), "{why}");
+    write(&own.join("zcp.toml"), &format!("{toml}unguarded = true\n"));
+    assert_eq!(names(&client(&own).await).await, ["other_bye", "other_hello"]);
+}
+
+#[tokio::test]
+async fn a_lock_file_that_cannot_be_read_is_written_anew() {
+    let command = json!([zcp().display().to_string(), "serve", "../other", "--stdio"]);
+    let folder = folders("mount-broken", &format!("[mounts.far]\ncommand = {command}\n"));
+    let own = folder.0.join("own");
+    write(&own.join("zcp.lock"), "<<<<<<< ours\n");
+    assert_eq!(run(&["lock", "--check"], &own).status.code(), Some(1));
+    let failed = run(&["serve", "--stdio"], &own);
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("zcp lock writes it anew"));
+    assert!(run(&["lock"], &own).status.success());
+    assert_eq!(names(&client(&own).await).await, ["far_bye", "far_hello", "hello"]);
+}
+
+#[tokio::test]
 async fn a_program_is_mounted_with_all_it_offers() {
     let program = examples().join("everything");
     let toml =

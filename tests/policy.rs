@@ -228,8 +228,14 @@ async fn a_wrong_policy_closes_the_folder_until_it_is_right() {
         ("[[rules", vec![]),
         ("default = 'allow'", vec!["read", "write"]),
         ("", vec![]),
+        ("default = 'allow'", vec!["read", "write"]),
         ("defaults = 'allow'", vec![]),
+        ("default = 'allow'", vec!["read", "write"]),
         ("audit = 'tools/audit.jsonl'", vec![]),
+        ("default = 'allow'", vec!["read", "write"]),
+        ("audit = 'nope/../tools/audit.jsonl'", vec![]),
+        ("default = 'allow'", vec!["read", "write"]),
+        ("[[rules]]\ntool = '{{{{a}}}}'\naction = 'deny'", vec![]),
     ] {
         write(&folder, "policy.toml", policy);
         let begun = Instant::now();
@@ -239,10 +245,37 @@ async fn a_wrong_policy_closes_the_folder_until_it_is_right() {
         }
         assert_eq!(mistakes.borrow().is_empty(), !tools.is_empty(), "{policy}");
     }
-    // A `zcp.toml` nobody can read may have had a policy.
-    fs::remove_file(folder.0.join("policy.toml")).expect("it was there");
-    write(&folder, "zcp.toml", "[policy");
-    assert!(open(&folder).mistakes().borrow().join("; ").contains("no tool can be called"));
+    // A `zcp.toml` nobody can read may have forbidden anything, whatever else is said.
+    for policy in [Some("default = 'allow'"), None] {
+        match policy {
+            Some(policy) => write(&folder, "policy.toml", policy),
+            None => fs::remove_file(folder.0.join("policy.toml")).expect("it was there"),
+        }
+        for said in ["[policy", "", "[defaults]\nsandbox = true\n[server]\nname = 5"] {
+            write(&folder, "zcp.toml", said);
+            let told = open(&folder).mistakes().borrow().join("; ");
+            assert!(told.contains("no tool can be called"), "{said}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rule_is_about_an_argument_however_its_name_is_written() {
+    let folder = folder(
+        "policy-names",
+        "[[rules]]\narguments = { path = '/etc/*' }\naction = 'deny'\nmessage = 'not there'",
+    );
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    for (args, why) in [
+        (json!({ "path": "/etc/a" }), "not there"),
+        (json!({ "path": "/tmp/a", "Path": "/etc/a" }), "one variable"),
+        (json!({ "PATH": "/etc/a" }), "not there"),
+    ] {
+        let answer = result(&mut client, "write", args.clone()).await;
+        assert_eq!(answer["isError"], true, "{args}: {answer}");
+        assert!(text(&answer).contains(why), "{args}: {answer}");
+    }
+    assert_eq!(runs(&folder), 0);
 }
 
 #[tokio::test]

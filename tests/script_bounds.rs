@@ -315,3 +315,33 @@ async fn secrets_are_had_by_reference_and_not_shown() {
         assert!(text(&refused).contains("is not run") && text(&refused).contains(why), "{refused}");
     }
 }
+
+#[tokio::test]
+async fn secrets_are_not_shown_beside_an_answer_either() {
+    let folder = Folder::new("secrets-beside");
+    let said = "echo \"log warning key=$KEY\" >> \"$ZCP_OUT\"\necho \"text \\\"key=$KEY\\\"\" >> \"$ZCP_OUT\"";
+    let long = "echo \"$KEY\"; head -c 300000 /dev/zero | tr '\\0' x";
+    let header = "# Tells.\n# @env KEY=secret://env/OWN_KEY";
+    write(&folder, "tools/long.sh", &format!("{header}\n{said}\n{long}\n"));
+    let fails =
+        "# MCP_TOOL_\n. \"$MCP_SDK/tool-sdk.sh\"\nmcp_fail -32603 \"login with $KEY failed\"";
+    write(&folder, "tools/fails.sh", &format!("{header}\n{fails}\n"));
+    let scripts = Scripts::folder(&folder.0).env("OWN_KEY", "from-the-environment");
+    let mut client = PipeClient::open(scripts.open().expect("it opens").server(), LAST).await;
+    client.ask(request(50, "logging/setLevel", json!({ "level": "debug" }))).await;
+    client.send(request(51, "tools/call", call("long", json!({})))).await;
+    let mut all = vec![];
+    while all.last().is_none_or(|last: &Value| last["id"] != 51) {
+        all.push(client.next().await);
+    }
+    let shown = serde_json::to_string(&all).expect("JSON");
+    assert!(all.len() > 1 && shown.contains("key=[secret]"), "{shown:.300}");
+    assert!(!shown.contains("from-the-environment"), "it was shown");
+    let content = all.last().expect("an answer")["result"]["content"].clone();
+    let link = content.as_array().expect("content").iter().find_map(|one| one["uri"].as_str());
+    let link = json!({ "uri": link.expect("a link to all of it") });
+    let whole = client.ask(request(52, "resources/read", link)).await.to_string();
+    assert!(whole.contains("[secret]") && !whole.contains("from-the-environment"));
+    let failed = client.ask(request(53, "tools/call", call("fails", json!({})))).await;
+    assert_eq!(failed["error"]["message"], "login with [secret] failed", "{failed}");
+}

@@ -1,11 +1,10 @@
 //! Cases: calls of a folder's tools, and what is expected of them, in files of YAML.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::files::{Kept, Readers};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::{
     error::Error,
-    fs,
-    io::{self, Write},
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -70,16 +69,15 @@ pub(crate) struct Expect {
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Words {
-        One(String),
-        Many(Vec<String>),
+    let text = |value: Value| match value {
+        Value::String(text) => Ok(text),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        _ => Err(D::Error::custom(format!("{value} is no words, and no list of words"))),
+    };
+    match Value::deserialize(from)? {
+        Value::Array(all) => all.into_iter().map(text).collect(),
+        one => Ok(vec![text(one)?]),
     }
-    Ok(match Words::deserialize(from)? {
-        Words::One(text) => vec![text],
-        Words::Many(texts) => texts,
-    })
 }
 
 impl Case {
@@ -179,6 +177,7 @@ pub(crate) fn text_in(resource: &ResourceContents) -> String {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
+    kept: Kept,
     text: String,
     pub(crate) cases: Vec<Case>,
 }
@@ -187,12 +186,13 @@ impl File {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let kept = Kept::read(path)?;
+        let text = kept.text.clone().ok_or_else(|| wrong(&"there is no such file"))?;
         let cases = parsed(&text).map_err(|error| wrong(&error))?;
         for (number, case) in cases.iter().enumerate() {
             case.check().map_err(|why| wrong(&format!("case {}: {why}", number + 1)))?;
         }
-        Ok(Self { path: path.to_owned(), text, cases })
+        Ok(Self { path: path.to_owned(), kept, text, cases })
     }
 
     /// Says what is expected of a case from now on. Nothing is written yet.
@@ -220,13 +220,10 @@ impl File {
         Ok(())
     }
 
-    /// Writes the file; what it was is in a file beside it, which is named.
-    pub(crate) fn save(&self) -> Result<PathBuf> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".bak");
-        fs::copy(&self.path, &beside)?;
-        replace(&self.path, &self.text)?;
-        Ok(beside.into())
+    /// Writes the file, unless it has changed since; what it was is in a file beside it, which is
+    /// named.
+    pub(crate) fn save(&self) -> Result<Option<PathBuf>> {
+        self.kept.replace(&self.text, Readers::Usual)
     }
 }
 
@@ -245,11 +242,8 @@ pub(crate) fn append_case(
         ..Case::default()
     };
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let mut text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(wrong(&error).into()),
-    };
+    let kept = Kept::take(file)?;
+    let mut text = kept.text.clone().unwrap_or_default();
     let mut wanted = parsed(&text).map_err(|error| wrong(&error))?;
     if wanted.contains(&case) {
         return Ok(());
@@ -263,8 +257,7 @@ pub(crate) fn append_case(
         let hint = "its cases are no list with a line `- …` for each";
         return Err(wrong(&format!("nothing can be added: {hint}")).into());
     }
-    fs::create_dir_all(folder_of(file))?;
-    Ok(replace(file, &text).map_err(|error| wrong(&error))?)
+    kept.extend(&text, Readers::Usual)
 }
 
 fn parsed(text: &str) -> std::result::Result<Vec<Case>, String> {
@@ -275,7 +268,9 @@ fn parsed(text: &str) -> std::result::Result<Vec<Case>, String> {
     if !text.lines().any(says_something) {
         return Ok(vec![]);
     }
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    // `no` is a word here, as it is to those who read the file with other programs.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 /// Where the items of the list are, and how far they are indented. Whatever belongs to an item is
@@ -360,40 +355,16 @@ fn indented(text: &str, by: usize) -> String {
     text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
 }
 
-fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Writes a file whole or not at all.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let mut new = tempfile::NamedTempFile::new_in(folder_of(file))?;
-    new.write_all(text.as_bytes())?;
-    match fs::metadata(file) {
-        Ok(old) => new.as_file().set_permissions(old.permissions())?,
-        Err(_) => readable(new.as_file())?,
-    }
-    new.persist(file).map_err(|error| error.error)?;
-    Ok(())
-}
-
-/// Others may read it, as they may read any new file.
-fn readable(file: &fs::File) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.set_permissions(fs::Permissions::from_mode(0o644))
-    }
-    #[cfg(not(unix))]
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::fs;
 
     fn file(text: &str) -> File {
-        File { path: "x.yaml".into(), text: text.to_owned(), cases: parsed(text).unwrap() }
+        let kept = Kept::read(Path::new("no such.yaml")).unwrap();
+        let cases = parsed(text).unwrap();
+        File { path: kept.path.clone(), kept, text: text.to_owned(), cases }
     }
 
     fn says(text: &str) -> Expect {
@@ -432,6 +403,30 @@ mod tests {
         assert!(wrong("- { tool: a, expect: { matches: '(' } }").contains("matches"));
         assert!(parsed("- { tol: a }").unwrap_err().contains("tol"));
         assert_eq!(parsed("# none yet\n").unwrap(), []);
+    }
+
+    #[test]
+    fn words_need_no_quotes() {
+        let cases = parsed("- { tool: a, args: { b: no }, expect: { contains: 3 } }\n- { tool: a, expect: { contains: [yes, 4, x] } }\n").unwrap();
+        assert_eq!(cases[0].args["b"], "no");
+        let contains = |number: usize| cases[number].expect.clone().unwrap().contains;
+        assert_eq!(
+            (contains(0), contains(1)),
+            (vec!["3".into()], vec!["yes".into(), "4".into(), "x".into()])
+        );
+        assert!(parsed("- { tool: a, expect: { contains: { a: 1 } } }").is_err());
+    }
+
+    #[test]
+    fn what_was_added_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        fs::write(&path, "- tool: a\n").unwrap();
+        let mut one = File::read(&path).unwrap();
+        one.expect(0, &says("x")).unwrap();
+        fs::write(&path, "- tool: a\n- tool: b\n").unwrap();
+        assert!(one.save().unwrap_err().to_string().contains("try again"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- tool: a\n- tool: b\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     home,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     env,
@@ -16,26 +17,80 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A server in a configuration file.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub(crate) struct Configured {
-    #[serde(alias = "serverUrl", alias = "httpUrl", alias = "uri")]
     pub(crate) url: Option<String>,
-    #[serde(default, alias = "http_headers")]
     pub(crate) headers: BTreeMap<String, String>,
     /// Headers whose values are in variables.
-    #[serde(default)]
     env_http_headers: BTreeMap<String, String>,
     /// The variable that holds the token.
     bearer_token_env_var: Option<String>,
-    #[serde(alias = "cmd")]
     pub(crate) command: Option<String>,
-    #[serde(default)]
     pub(crate) args: Vec<String>,
-    #[serde(default, alias = "envs")]
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: Option<PathBuf>,
     /// The file, if it is of the current folder and not of the user.
     #[serde(skip)]
     pub(crate) found_here: Option<PathBuf>,
+}
+
+/// A server in the words of every client.
+#[derive(Deserialize)]
+struct Written {
+    url: Option<String>,
+    #[serde(rename = "serverUrl")]
+    server_url: Option<String>,
+    #[serde(rename = "httpUrl")]
+    http_url: Option<String>,
+    uri: Option<String>,
+    headers: Option<BTreeMap<String, Text>>,
+    http_headers: Option<BTreeMap<String, Text>>,
+    env_http_headers: Option<BTreeMap<String, String>>,
+    bearer_token_env_var: Option<String>,
+    command: Option<String>,
+    cmd: Option<String>,
+    args: Option<Vec<Text>>,
+    env: Option<BTreeMap<String, Text>>,
+    envs: Option<BTreeMap<String, Text>>,
+    cwd: Option<PathBuf>,
+}
+
+/// A text, also where somebody left the quotes out.
+#[derive(Deserialize)]
+#[serde(try_from = "Value")]
+struct Text(String);
+
+impl TryFrom<Value> for Text {
+    type Error = String;
+
+    fn try_from(value: Value) -> std::result::Result<Self, String> {
+        match value {
+            Value::String(text) => Ok(Self(text)),
+            Value::Bool(_) | Value::Number(_) => Ok(Self(value.to_string())),
+            _ => Err(format!("{value} is no text")),
+        }
+    }
+}
+
+impl From<Written> for Configured {
+    fn from(written: Written) -> Self {
+        let texts = |one: Option<BTreeMap<String, Text>>, other: Option<BTreeMap<_, _>>| {
+            let all = one.or(other).unwrap_or_default().into_iter();
+            all.map(|(name, text)| (name, text.0)).collect()
+        };
+        Self {
+            // A client's own word for it comes before the common one.
+            url: written.http_url.or(written.server_url).or(written.url).or(written.uri),
+            headers: texts(written.headers, written.http_headers),
+            env_http_headers: written.env_http_headers.unwrap_or_default(),
+            bearer_token_env_var: written.bearer_token_env_var,
+            command: written.command.or(written.cmd),
+            args: written.args.unwrap_or_default().into_iter().map(|text| text.0).collect(),
+            env: texts(written.env, written.envs),
+            cwd: written.cwd,
+            found_here: None,
+        }
+    }
 }
 
 impl Configured {
@@ -49,14 +104,22 @@ impl Configured {
         for text in texts {
             *text = filled(text)?;
         }
-        for (name, variable) in std::mem::take(&mut self.env_http_headers) {
-            self.headers.insert(name, filled(&format!("${{{variable}}}"))?);
+        for (name, text) in self.secret_headers() {
+            self.headers.insert(name, filled(&text)?);
         }
-        if let Some(variable) = self.bearer_token_env_var.take() {
-            let token = filled(&format!("${{{variable}}}"))?;
-            self.headers.insert("Authorization".into(), format!("Bearer {token}"));
-        }
+        self.env_http_headers.clear();
+        self.bearer_token_env_var = None;
         Ok(self)
+    }
+
+    /// Headers whose values are in variables, with what stands for these.
+    pub(crate) fn secret_headers(&self) -> Vec<(String, String)> {
+        let named = self.env_http_headers.iter();
+        let named = named.map(|(name, variable)| (name.clone(), format!("${{{variable}}}")));
+        let token = self.bearer_token_env_var.iter();
+        let token =
+            token.map(|variable| ("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
+        named.chain(token).collect()
     }
 }
 
@@ -152,6 +215,19 @@ mod tests {
         assert_eq!(filled("${NOT_SET_AT_ALL:-x}y").unwrap(), "xy");
         assert_eq!(filled("$PATH ${").unwrap(), "$PATH ${");
         assert!(filled("${NOT_SET_AT_ALL}").unwrap_err().to_string().contains("NOT_SET_AT_ALL"));
+    }
+
+    #[test]
+    fn entries_are_read_as_clients_read_them() {
+        let read = |value: Value| serde_json::from_value::<Configured>(value).unwrap();
+        let nothing = read(json!({ "command": "x", "args": null, "env": null, "headers": null }));
+        assert_eq!((nothing.args.len(), nothing.env.len()), (0, 0));
+        let loose = read(json!({ "cmd": "x", "args": ["-p", 1], "env": { "P": 8080, "D": true } }));
+        assert_eq!(loose.args, ["-p", "1"]);
+        assert_eq!((loose.env["P"].as_str(), loose.env["D"].as_str()), ("8080", "true"));
+        let both = read(json!({ "url": "https://a", "serverUrl": "https://b", "uri": null }));
+        assert_eq!(both.url.as_deref(), Some("https://b"));
+        assert!(serde_json::from_value::<Configured>(json!({ "env": { "A": [1] } })).is_err());
     }
 
     #[test]

@@ -1,8 +1,18 @@
 //! What somebody else wrote down is used when the user has agreed to it.
 
-use crate::{config::Configured, home, print, questions};
+use crate::{
+    config::Configured,
+    files::{self, Over, Readers},
+    home, print, questions,
+};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeSet, error::Error, fs, io, path::Path};
+use std::{
+    collections::BTreeSet,
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 /// Asks the user before a server of a project's file is used for the first time, and again when
 /// anything about it has changed. What stands for something else is shown as it is written.
@@ -40,6 +50,9 @@ fn about(server: &Configured) -> String {
     };
     let pairs = server.headers.iter().chain(&server.env);
     pairs.for_each(|(name, value)| about += &format!("\n  with {name} {value}"));
+    for (name, value) in server.secret_headers() {
+        about += &format!("\n  with {name} {value}");
+    }
     if let Some(folder) = &server.cwd {
         about += &format!("\n  in {}", folder.display());
     }
@@ -59,8 +72,26 @@ fn agreed(file: &Path) -> BTreeSet<String> {
 }
 
 fn keep(file: &Path, agreed: &BTreeSet<String>) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
+    fs::create_dir_all(files::folder_of(file))?;
+    let text = serde_json::to_string(agreed)?;
+    files::whole(file, Readers::Own, Over::Anything, |file| file.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_that_are_sent_are_named() {
+        let server: Configured = serde_json::from_value(json!({
+            "url": "https://example.com",
+            "env_http_headers": { "X-Key": "AWS_SECRET" },
+            "bearer_token_env_var": "GITHUB_TOKEN",
+        }))
+        .unwrap();
+        let about = about(&server);
+        assert!(about.contains("\n  with X-Key ${AWS_SECRET}"), "{about}");
+        assert!(about.contains("\n  with Authorization Bearer ${GITHUB_TOKEN}"), "{about}");
     }
-    fs::write(file, serde_json::to_string(agreed)?)
 }

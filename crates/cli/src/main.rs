@@ -70,6 +70,7 @@ async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
         Command::Validate(validate) => cmd::validate::run(&validate, json).await,
         Command::Lint(lint) => cmd::lint::run(lint, json).await,
         Command::Doctor(doctor) => cmd::doctor::run(&doctor, json).await,
+        Command::Health(health) => cmd::health::run(&health).await,
         Command::Install(install) => cmd::install::run(&install, json),
         Command::Config(config) => cmd::config::run(&config, json).await,
         Command::Import(import) => cmd::import::run(&import, json),

@@ -144,8 +144,12 @@ pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
     out.flush()
 }
 
-/// Words, as they are.
+/// Words, as they are; on a terminal without what would make it do something.
 pub(crate) fn words(text: &str) -> io::Result<()> {
+    let text = match io::IsTerminal::is_terminal(&io::stdout()) {
+        true => &plain(text),
+        false => text,
+    };
     let mut out = anstream::stdout().lock();
     writeln!(out, "{}", text.trim_end_matches('\n'))?;
     out.flush()
@@ -323,6 +327,7 @@ pub(crate) fn contents(resource: &ResourceContents) -> io::Result<()> {
 fn note(what: &str, data: &str) -> io::Result<()> {
     let bytes = data.len() / 4 * 3;
     let mut out = anstream::stdout().lock();
+    let what = harmless(what);
     writeln!(out, "{QUIET}[{what}, about {bytes} bytes; --json shows them]{QUIET:#}")
 }
 
@@ -352,6 +357,11 @@ pub(crate) fn state(state: &TaskState) {
 pub(crate) fn harmless(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if c.is_control() && c != '\n' || turns(c) { ' ' } else { c }).collect()
+}
+
+/// A server's words without control characters, in their lines and columns.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// Something to know, beside the output.
@@ -393,5 +403,16 @@ pub(crate) fn login(page: &str, is_open: bool) {
 pub(crate) fn no_progress() {
     if io::IsTerminal::is_terminal(&io::stderr()) {
         let _ = write!(anstream::stderr(), "\r\x1b[2K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_words() {
+        let text = "a\tb\r\n\u{1b}]0;title\u{7}\u{1b}[2Jä\u{9b}1m";
+        assert_eq!(plain(text), "a\tb\n]0;title[2Jä1m");
     }
 }

@@ -37,14 +37,26 @@ const compare = (left, right) => {
   left.slice(left.length - end).forEach((line) => all.push(["same", line, line]));
   return all;
 };
-// What `diff -u` and git print.
-const patch = (text) => text.split("\n").flatMap((line) => {
-  if (/^(diff |index |--- |\+\+\+ |@@|\\ )/.test(line)) return [["note", line, line]];
-  if (line.startsWith("+")) return [["new", undefined, line.slice(1)]];
-  if (line.startsWith("-")) return [["gone", line.slice(1)]];
-  return [["same", line.slice(1), line.slice(1)]];
-});
 const split = (text) => String(text).replace(/\n$/, "").split("\n");
+// What `diff -u` and git print. Only within a hunk, which says how long it is, do signs mean something.
+const patch = (text) => {
+  let gone = 0;
+  let come = 0;
+  return split(text).map((line) => {
+    const hunk = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line);
+    if (hunk) {
+      gone = Number(hunk[2] ?? 1);
+      come = Number(hunk[4] ?? 1);
+      return ["note", line, line, Number(hunk[1]) - 1, Number(hunk[3]) - 1];
+    }
+    if ((gone <= 0 && come <= 0) || line.startsWith("\\")) return ["note", line, line];
+    if (line.startsWith("+")) { come -= 1; return ["new", undefined, line.slice(1)]; }
+    if (line.startsWith("-")) { gone -= 1; return ["gone", line.slice(1)]; }
+    gone -= 1;
+    come -= 1;
+    return ["same", line.slice(1), line.slice(1)];
+  });
+};
 const take = (value) => {
   if (typeof value === "string") lines = /^(@@|--- |diff )/m.test(value) ? patch(value) : [];
   else if (value && typeof (value.diff ?? value.patch) === "string") lines = patch(value.diff ?? value.patch);
@@ -61,7 +73,8 @@ const cells = (at, text, kind) => [
 const draw = () => {
   let left = 0;
   let right = 0;
-  const rows = lines.map(([kind, before, after]) => {
+  const rows = lines.map(([kind, before, after, ...begins]) => {
+    if (begins.length) [left, right] = begins;
     if (kind === "note") return make("tr", { class: "quiet" }, make("td", { colspan: "4" }, before));
     if (before !== undefined) left += 1;
     if (after !== undefined) right += 1;

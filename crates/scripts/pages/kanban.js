@@ -42,6 +42,7 @@ const step = (card, event) => {
   const to = by && moves && columns[columns.findIndex((one) => String(one.id) === where(card)) + by];
   if (to) move(card, String(to.id));
 };
+let dragged = null;
 const show_card = (card) => {
   const kind = ["high", "medium", "low"].includes(card.priority) ? " " + card.priority : "";
   const element = make("article", { class: "card" + kind, draggable: moves ? "true" : "false", tabindex: "0" },
@@ -49,7 +50,11 @@ const show_card = (card) => {
     card.description ? make("div", { class: "quiet" }, card.description) : null,
     (Array.isArray(card.tags) ? card.tags : []).map((tag) => make("span", { class: "tag" }, tag)),
     card.assignee ? make("div", { class: "quiet" }, card.assignee) : null);
-  element.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/plain", String(cards.indexOf(card))));
+  element.addEventListener("dragstart", (event) => {
+    dragged = card;
+    event.dataTransfer.setData("text/plain", "");
+  });
+  element.addEventListener("dragend", () => { dragged = null; });
   element.addEventListener("click", () => open(card));
   element.addEventListener("keydown", (event) => step(card, event));
   return element;
@@ -64,8 +69,7 @@ const show_column = (column) => {
   element.addEventListener("drop", (event) => {
     event.preventDefault();
     element.classList.remove("over");
-    const card = cards[Number(event.dataTransfer.getData("text/plain"))];
-    if (card) move(card, id);
+    if (dragged && cards.includes(dragged)) move(dragged, id);
   });
   return element;
 };

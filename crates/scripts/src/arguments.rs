@@ -2,7 +2,7 @@
 
 use crate::manifest::Form;
 use serde_json::{Map, Value};
-use std::ffi::OsString;
+use std::{collections::HashSet, ffi::OsString};
 
 /// The longest argument that becomes a variable; the system has its own limit.
 const LONGEST: usize = 32 * 1024;
@@ -48,13 +48,23 @@ pub(crate) fn with_defaults(mut args: Map<String, Value>, schema: &Value) -> Map
 
 /// `ARG_NAME` for each: strings as they are, everything else as JSON.
 fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
-    let variable = |(name, value): (&String, &Value)| {
-        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-        let name: String = name.chars().map(upper).collect();
+    let given = |(name, value): (&String, &Value)| {
         let value = plain(value);
-        fits(&value).then(|| (format!("ARG_{name}").into(), value.into()))
+        fits(&value).then(|| (variable(name).into(), value.into()))
     };
-    args.iter().filter_map(variable).collect()
+    args.iter().filter_map(given).collect()
+}
+
+/// The variable an argument is.
+pub(crate) fn variable(name: &str) -> String {
+    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("ARG_{}", name.chars().map(upper).collect::<String>())
+}
+
+/// An argument that would be the same variable as one before it.
+pub(crate) fn twice(args: &Map<String, Value>) -> Option<&String> {
+    let mut seen = HashSet::new();
+    args.keys().find(|name| !seen.insert(variable(name)))
 }
 
 /// Whether a value can be a variable's.

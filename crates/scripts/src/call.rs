@@ -2,6 +2,7 @@
 
 use crate::{
     arguments,
+    manifest::Form,
     observe::{Observed, Outcome},
     policy::{Action, Caller, Judged, Line, Verdict},
     run::End,
@@ -69,7 +70,8 @@ enum Decision {
 impl Decision {
     fn as_str(self) -> &'static str {
         match self {
-            Self::None | Self::Denied => "denied",
+            Self::None => "undecided",
+            Self::Denied => "denied",
             Self::Invalid => "invalid",
             Self::Allowed => "allowed",
             Self::Asked => "asked",
@@ -122,6 +124,12 @@ impl<'a> Record<'a> {
         }
         let args = input.args().inspect_err(|_| self.decision = Decision::Invalid)?;
         self.args = arguments::with_defaults(args, &script.schema);
+        let has_variables = matches!(script.form, Form::Both | Form::Env);
+        if let Some(name) = arguments::twice(&self.args).filter(|_| has_variables) {
+            self.decision = Decision::Invalid;
+            let why = format!("bad arguments: `{name}` and another are one variable of the script");
+            return Err(CallError::new(why));
+        }
         let verdict = policy.decide(&script.name, script.reads_only(), &self.caller, &self.args);
         if verdict.action == Action::Deny {
             return Err(self.denied(&verdict.rule, verdict.message.as_deref()));

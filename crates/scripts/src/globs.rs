@@ -1,7 +1,7 @@
 //! Which files of a project a pattern such as `docs/**/*.md` names.
 
 use crate::manifest::is_sidecar;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use std::{
     fs,
     path::{Component, Path, PathBuf},
@@ -34,6 +34,8 @@ pub(crate) fn matched(root: &Path, pattern: &str) -> Result<Matched, String> {
     }
     let pattern = pattern.trim_start_matches("./");
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    // As a set it says what is wrong; alone it would panic.
+    let glob = glob.and_then(|glob| GlobSet::builder().add(glob).build());
     let glob = glob.map_err(|error| format!("`{pattern}` is no pattern: {}", error.kind()))?;
     let fixed = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
     let mut begins: PathBuf = fixed.collect();
@@ -41,13 +43,7 @@ pub(crate) fn matched(root: &Path, pattern: &str) -> Result<Matched, String> {
     if begins == Path::new(pattern) {
         begins.pop();
     }
-    let mut walk = Walk {
-        root: root.to_path_buf(),
-        glob: glob.compile_matcher(),
-        files: vec![],
-        seen: 0,
-        more: false,
-    };
+    let mut walk = Walk { root: root.to_path_buf(), glob, files: vec![], seen: 0, more: false };
     walk.look(&root.join(&begins), 0);
     let Walk { files, more, .. } = walk;
     Ok(Matched { begins: root.join(begins), files, more })
@@ -61,7 +57,7 @@ pub(crate) fn is_inside(path: &Path, root: &Path) -> bool {
 
 struct Walk {
     root: PathBuf,
-    glob: GlobMatcher,
+    glob: GlobSet,
     files: Vec<PathBuf>,
     seen: usize,
     more: bool,

@@ -9,7 +9,7 @@ use crate::{
     run::{Nursery, Ran},
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
@@ -73,6 +73,8 @@ pub(crate) struct Host {
     made: OnceLock<()>,
     /// The server's own environment.
     env: BTreeMap<String, String>,
+    /// Which of it the project sets itself.
+    set: BTreeSet<String>,
     path: OsString,
     pub(crate) jq: PathBuf,
     /// The command, which confines scripts.
@@ -94,6 +96,8 @@ struct LongOutput {
     size: u64,
     mime: String,
     owner: Principal,
+    /// What must not be read in it.
+    secrets: Vec<String>,
     at: Instant,
 }
 
@@ -111,9 +115,12 @@ impl Host {
     /// `command` does as jq does for machines without one, and confines scripts.
     pub(crate) fn new(
         command: Option<&Path>,
-        env: BTreeMap<String, String>,
+        mut env: BTreeMap<String, String>,
+        set: BTreeMap<String, String>,
         temporary: &Path,
     ) -> io::Result<Self> {
+        let names = set.keys().cloned().collect();
+        env.extend(set);
         let folder = temporary.join(format!("zcp-{}", zcp::random_name()));
         let own = env.get("PATH").cloned().unwrap_or_default();
         let jq = match (which::which_in("jq", Some(&own), ".").ok(), command) {
@@ -130,6 +137,7 @@ impl Host {
             folder,
             made: OnceLock::new(),
             env,
+            set: names,
             path,
             jq,
             command: command.map(Path::to_path_buf),
@@ -188,6 +196,11 @@ impl Host {
         self.env.get(name).map(String::as_str)
     }
 
+    /// Whether the project itself sets a variable, for its tools.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.set.contains(name)
+    }
+
     /// All of them.
     pub(crate) fn whole_env(&self) -> &BTreeMap<String, String> {
         &self.env
@@ -243,7 +256,13 @@ impl Host {
     }
 
     /// Keeps an output for its caller.
-    pub(crate) fn keep(&self, ran: &Ran, mime: &str, owner: &Principal) -> Kept {
+    pub(crate) fn keep(
+        &self,
+        ran: &Ran,
+        mime: &str,
+        owner: &Principal,
+        secrets: &[String],
+    ) -> Kept {
         let id = zcp::random_name();
         let (path, size) = (self.spill(), ran.output.total);
         if let Err(error) = fs::rename(&ran.output.spill.path, &path) {
@@ -257,6 +276,7 @@ impl Host {
             size,
             mime,
             owner,
+            secrets: secrets.to_vec(),
             at: Instant::now(),
         });
         let bytes = |all: &VecDeque<LongOutput>| all.iter().map(|one| one.size).sum::<u64>();
@@ -274,14 +294,23 @@ impl Host {
 
     /// An output that was kept for this caller.
     pub(crate) async fn kept(&self, id: &str, principal: &Principal) -> Option<Contents> {
-        let (path, mime) = {
+        let (path, mime, secrets) = {
             let outputs = self.outputs();
             let fresh = |one: &&LongOutput| one.at.elapsed() <= KEPT_FOR;
             let one =
                 outputs.iter().filter(fresh).find(|one| one.id == id && one.owner == *principal)?;
-            (one.path.clone(), one.mime.clone())
+            (one.path.clone(), one.mime.clone(), one.secrets.clone())
         };
-        let bytes = tokio::fs::read(path).await.ok()?;
+        let mut bytes = tokio::fs::read(path).await.ok()?;
+        if !secrets.is_empty() {
+            bytes = match String::from_utf8(bytes) {
+                Ok(mut text) => {
+                    crate::secrets::hide_text(&mut text, &secrets);
+                    text.into_bytes()
+                }
+                Err(error) => error.into_bytes(),
+            };
+        }
         let uri = format!("{}{id}", self.output_scheme());
         Some(Contents::Parts(vec![crate::content::contents(bytes, mime, &uri)]))
     }

@@ -164,6 +164,12 @@ impl Scripts {
         &self.project.root
     }
 
+    /// Whether the folder says what may be called. That is for its own scripts, and for nothing that
+    /// stands beside them.
+    pub fn has_policy(&self) -> bool {
+        self.project.policy.is_set()
+    }
+
     /// The servers that are to stand beside the folder's own scripts, by name. Whoever serves the
     /// folder mounts them.
     pub fn mounts(&self) -> &BTreeMap<String, Mount> {
@@ -217,7 +223,14 @@ impl Folder {
 
     /// Looks into the folder, and follows its changes from now on. Inside of a runtime of tokio.
     pub fn open(self) -> io::Result<Scripts> {
-        let root = self.root.canonicalize().map_err(|error| named(&self.root, &error))?;
+        let root = self.root.canonicalize().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let folder = self.root.display();
+                let why = format!("there is no folder {folder}: `zcp new {folder}` makes one");
+                io::Error::new(error.kind(), why)
+            }
+            _ => named(&self.root, &error),
+        })?;
         if !root.is_dir() {
             return Err(io::Error::new(
                 io::ErrorKind::NotADirectory,
@@ -225,7 +238,12 @@ impl Folder {
             ));
         }
         let remote = Remote::of(&self.env)?;
-        let host = Arc::new(Host::new(self.command.as_deref(), self.env, &self.temporary)?);
+        let set = register::variables(&root, &self.env).unwrap_or_else(|why| {
+            tracing::warn!("the project sets no variables: {why}");
+            BTreeMap::new()
+        });
+        let host = Host::new(self.command.as_deref(), self.env, set, &self.temporary)?;
+        let host = Arc::new(host);
         // Watched before it is looked at, so that nothing falls between.
         let watching = Watching::new(&root);
         let first = catalog::look(&root, &host);

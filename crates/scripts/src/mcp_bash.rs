@@ -6,11 +6,13 @@ use crate::{
     remote,
     run::{Job, Questions},
     script::Script,
+    secrets,
 };
 use serde_json::{Map, Value, json};
 use std::{
     ffi::OsString,
     fs,
+    io::Read,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,6 +21,10 @@ use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
 
 /// What cannot be longer in a variable is in a file.
 const LONGEST: u64 = 64 * 1024;
+/// How much of the files it writes for the server is read.
+const MOST: u64 = 1024 * 1024;
+/// The largest file that becomes part of an answer.
+const LARGEST_EMBEDDED: u64 = 10 * 1024 * 1024;
 /// Words of scripts that are written for it.
 const MENTIONED: [&str; 3] = ["MCP_SDK", "MCP_TOOL_", "MCPBASH_"];
 /// Words of scripts that want to know where the client works.
@@ -48,7 +54,11 @@ pub(crate) fn seconds(host: &Host, name: &str) -> Option<Duration> {
 
 /// A setting that is on.
 pub(crate) fn is_true(host: &Host, name: &str) -> bool {
-    host.env(name).is_some_and(|value| matches!(value, "true" | "1" | "yes" | "on"))
+    means_yes(host.env(name))
+}
+
+pub(crate) fn means_yes(value: Option<impl AsRef<str>>) -> bool {
+    value.is_some_and(|value| matches!(value.as_ref(), "true" | "1" | "yes" | "on"))
 }
 
 /// One call: its private folder and its variables.
@@ -171,8 +181,9 @@ impl Call {
     }
 
     /// What the script wrote as its error: an error of the protocol, whatever else it did.
-    pub(crate) fn error(&self) -> Result<()> {
-        let text = fs::read_to_string(self.folder.path().join("error")).unwrap_or_default();
+    pub(crate) fn error(&self, secrets: &[String]) -> Result<()> {
+        let mut text = beginning(&self.folder.path().join("error"));
+        secrets::hide_text(&mut text, secrets);
         if text.trim().is_empty() {
             return Ok(());
         }
@@ -183,16 +194,23 @@ impl Call {
 
     /// The files the script wants to be part of its answer.
     pub(crate) async fn embedded(&self, cwd: &Path) -> Vec<Content> {
-        let text = fs::read_to_string(self.folder.path().join("resources")).unwrap_or_default();
+        let text = beginning(&self.folder.path().join("resources"));
         let mut all = vec![];
         for (path, mime, uri) in listed(&text) {
             let path = cwd.join(path);
-            let inside = path.canonicalize().is_ok_and(|path| {
+            let inside = path.canonicalize().ok().filter(|path| {
                 let roots = self.roots.iter().filter_map(|root| root.canonicalize().ok());
-                roots.chain([cwd.to_path_buf()]).any(|root| path.starts_with(root))
+                let is_small = fs::metadata(path)
+                    .is_ok_and(|file| file.is_file() && file.len() <= LARGEST_EMBEDDED);
+                is_small && roots.chain([cwd.to_path_buf()]).any(|root| path.starts_with(root))
             });
-            let Some(bytes) = fs::read(&path).ok().filter(|_| inside) else {
-                tracing::warn!("{} is not where files may be embedded from", path.display());
+            let bytes = match inside {
+                Some(path) => tokio::fs::read(path).await.ok(),
+                None => None,
+            };
+            let Some(bytes) = bytes else {
+                let why = "is not where files may be embedded from, or too large";
+                tracing::warn!("{} {why}", path.display());
                 continue;
             };
             let mime = mime.unwrap_or_else(|| content::mime_of(Some(&path), &bytes));
@@ -201,6 +219,13 @@ impl Call {
         }
         all
     }
+}
+
+/// How a file of the contract begins, which is all of it unless something is wrong.
+fn beginning(path: &Path) -> String {
+    let mut text = vec![];
+    let read = fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    read.map_or(String::new(), |_| String::from_utf8_lossy(&text).into_owned())
 }
 
 /// What the client says about its request.
@@ -225,7 +250,7 @@ fn inherited(host: &Host) -> Vec<(OsString, OsString)> {
     let whole = mode == "inherit" && is_true(host, "MCPBASH_TOOL_ENV_INHERIT_ALLOW");
     let is_secret = |name: &str| name.starts_with("MCPBASH_REMOTE_TOKEN");
     let seen = |name: &str| {
-        let own = name.starts_with("MCP_") || name.starts_with("MCPBASH_");
+        let own = name.starts_with("MCP_") || name.starts_with("MCPBASH_") || host.sets(name);
         !is_secret(name) && (own || whole || (mode != "minimal" && allowed.contains(&name)))
     };
     let own = host.whole_env().iter().filter(|(name, _)| seen(name) && *name != "PATH");

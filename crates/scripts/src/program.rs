@@ -111,6 +111,7 @@ impl Program {
             most: MOST,
             spill: self.host.spill(),
             questions: None,
+            secrets: vec![],
         };
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -83,6 +83,8 @@ pub struct Mount {
     pub prompts: Vec<String>,
     /// Which of its resources, by their URIs.
     pub resources: Vec<String>,
+    /// It may be called although the folder's policy says nothing of it.
+    pub unguarded: bool,
 }
 
 /// `zcp.toml`.
@@ -124,13 +126,19 @@ impl Project {
         let mut mistakes = vec![];
         let mut file = File::default();
         let path = root.join("zcp.toml");
-        let said = match path.is_file() {
-            true => read_value(&path),
-            false => Ok(Value::Null),
+        let said = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
+            _ => read_value(&path).and_then(|said| match said.as_object() {
+                // An editor may be about to write it.
+                Some(all) if all.is_empty() => Err(format!("{}: it says nothing", path.display())),
+                _ => Ok(said),
+            }),
         };
-        // A policy stands, whatever is wrong beside it.
         let policy = said.clone().map(|said| said.get("policy").cloned());
-        match said.and_then(|said| File::read(said, &path)) {
+        let read = said.and_then(|said| File::read(said, &path));
+        // What it forbids is not known if it cannot be read.
+        let policy = read.as_ref().map_err(Clone::clone).and(policy);
+        match read {
             Ok((read, strange)) => {
                 file = read;
                 mistakes.extend(strange);

@@ -3,6 +3,7 @@
 use crate::{host::Host, mcp_bash, project::Project};
 use serde_json::{Map, Value};
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fs,
     io::{self, Read, Seek},
@@ -96,6 +97,36 @@ fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>
     let all = serde_json::from_slice::<Map<String, Value>>(&stdout)
         .map_err(|error| wrong(format!("it printed no list: {error}")))?;
     Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
+}
+
+/// What `server.d/env.sh` sets, where a project's programs may run before anybody calls them.
+pub(crate) fn variables(
+    root: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    let file = root.join("server.d/env.sh");
+    if !file.is_file() || !mcp_bash::means_yes(env.get("MCPBASH_ALLOW_PROJECT_HOOKS")) {
+        return Ok(BTreeMap::new());
+    }
+    is_safe(&file, root)?;
+    let wrong = |why: String| format!("{}: {why}", file.display());
+    let mut command = Command::new("bash");
+    command.args(["-c", "set -a; . \"$1\" >/dev/null && env -0", "bash"]).arg(&file);
+    command.current_dir(root).env_clear().envs(env);
+    let done = patiently(&mut command).map_err(|error| wrong(error.to_string()))?;
+    let Some(Output { status, stdout, stderr }) = done else {
+        return Err(wrong(format!("it took longer than {} s", TIME.as_secs())));
+    };
+    if !status.success() {
+        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&stderr).trim())));
+    }
+    let text = String::from_utf8_lossy(&stdout);
+    let all = text.split('\0').filter_map(|line| line.split_once('='));
+    // What every shell has of its own is nobody's setting.
+    let is_own = |name: &str| matches!(name, "_" | "SHLVL" | "PWD" | "OLDPWD");
+    let set =
+        all.filter(|(name, value)| !is_own(name) && env.get(*name).is_none_or(|old| old != value));
+    Ok(set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// What a hook sees: all the server does but its secret.

@@ -161,7 +161,9 @@ impl Maker {
         });
         let (known, mut found): (BTreeSet<&str>, Vec<Found>) =
             (already.iter().map(|one| one.uri.as_str()).collect(), vec![]);
-        for file in matched.files {
+        // The log of calls is nobody's to read.
+        let own = self.project.policy.own_files();
+        for file in matched.files.into_iter().filter(|file| !own.contains(file)) {
             let below = content::escaped(file.strip_prefix(&matched.begins).unwrap_or(&file));
             let uri = match &said.uri {
                 Some(uri) => uri.replace("{path}", &below),

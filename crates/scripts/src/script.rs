@@ -222,6 +222,7 @@ impl Script {
             most: MOST,
             spill: self.host.spill(),
             questions: None,
+            secrets: secrets.clone(),
         };
         let contract = match self.form {
             Form::McpBash => {
@@ -236,7 +237,7 @@ impl Script {
         noted.end(&ran.end);
         drop(confined);
         if let Some(contract) = &contract {
-            contract.error()?;
+            contract.error(&secrets)?;
         }
         let about = About {
             name: &self.name,
@@ -250,7 +251,8 @@ impl Script {
             is_foreign: self.is_request,
             says_how: contract.is_some(),
         };
-        let keep = |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal());
+        let keep =
+            |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal(), &secrets);
         let mut output = about.answer(ran, keep).await;
         if let Some(contract) = &contract {
             output.content.extend(contract.embedded(&job.recipe.cwd).await);

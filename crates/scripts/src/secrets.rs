@@ -85,8 +85,12 @@ pub(crate) fn hide_value(value: &mut Value, secrets: &[String]) {
     hide_in(value, &|text| hide_text(text, secrets));
 }
 
-fn hide_text(text: &mut String, secrets: &[String]) {
-    for secret in secrets.iter().filter(|one| one.len() >= SHORTEST) {
+/// The same in a text.
+pub(crate) fn hide_text(text: &mut String, secrets: &[String]) {
+    let mut secrets: Vec<&String> = secrets.iter().filter(|one| one.len() >= SHORTEST).collect();
+    // One may be the beginning of another.
+    secrets.sort_by_key(|one| std::cmp::Reverse(one.len()));
+    for secret in secrets {
         if text.contains(secret.as_str()) {
             *text = text.replace(secret.as_str(), HIDDEN);
         }

@@ -157,7 +157,7 @@ mod tests {
         let env = BTreeMap::from([("MCPBASH_MAX_TIMEOUT_SECS".to_owned(), "90".to_owned())]);
         let (project, mistakes) = Project::open(root, &env);
         assert!(mistakes.is_empty(), "{mistakes:?}");
-        let host = Host::new(None, env, root).unwrap();
+        let host = Host::new(None, env, BTreeMap::new(), root).unwrap();
         let all = settings(&project, &host);
         let is = |name: &str, value: Value, from: &str| {
             let one = all.iter().find(|one| one.name == name).unwrap();

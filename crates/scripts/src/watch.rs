@@ -8,7 +8,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_secs(2);
 pub(crate) struct Watching {
     _watcher: Option<RecommendedWatcher>,
     changed: mpsc::Receiver<Vec<PathBuf>>,
+    /// Files the server itself writes.
+    own: Arc<Mutex<Vec<PathBuf>>>,
     keep: mpsc::Sender<Vec<PathBuf>>,
 }
 
@@ -35,12 +37,18 @@ impl Watching {
     pub(crate) fn new(root: &Path) -> Self {
         let (sender, changed) = mpsc::channel(1024);
         let tell = sender.clone();
+        let own: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
+        let ours = own.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if let Ok(event) = event
                 && !matches!(event.kind, EventKind::Access(_))
             {
+                let ours = ours.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_own = |path: &PathBuf| ours.contains(path);
                 // When it is full, enough is known already.
-                let _ = tell.try_send(event.paths);
+                if event.paths.is_empty() || !event.paths.iter().all(is_own) {
+                    let _ = tell.try_send(event.paths);
+                }
             }
         });
         let watcher = watcher.and_then(|mut watcher| {
@@ -52,25 +60,18 @@ impl Watching {
                 tracing::warn!("{} is looked at now and then: {error}", root.display())
             })
             .ok();
-        Self { _watcher: watcher, changed, keep: sender }
+        Self { _watcher: watcher, changed, own, keep: sender }
     }
 
     /// Waits for a change and for the flock to pass: the files it concerns. What the server itself
     /// writes is no change.
-    async fn next(&mut self, own: &[PathBuf]) -> BTreeSet<PathBuf> {
+    async fn next(&mut self) -> BTreeSet<PathBuf> {
         let mut all = BTreeSet::new();
         if self._watcher.is_none() {
             sleep(POLL).await;
             return all;
         }
-        let is_own =
-            |paths: &[PathBuf]| !paths.is_empty() && paths.iter().all(|path| own.contains(path));
-        while let Some(paths) = self.changed.recv().await {
-            if !is_own(&paths) {
-                all.extend(paths);
-                break;
-            }
-        }
+        all.extend(self.changed.recv().await.into_iter().flatten());
         let flock = async {
             while let Ok(Some(more)) = timeout(SETTLED, self.changed.recv()).await {
                 all.extend(more);
@@ -81,24 +82,36 @@ impl Watching {
         all
     }
 
+    fn writes(&self, files: Vec<PathBuf>) {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
     /// Looks again whenever something changes, and tells what it sees and which resources changed.
     pub(crate) async fn follow(
         mut self,
         root: PathBuf,
         host: Arc<Host>,
-        mut own: Vec<PathBuf>,
+        own: Vec<PathBuf>,
         mut seen: impl FnMut(Snapshot, Vec<String>),
     ) {
-        let mut files = std::collections::BTreeMap::new();
+        self.writes(own);
+        let mut before = std::collections::BTreeMap::new();
         loop {
-            let changed = self.next(&own).await;
+            let changed = self.next().await;
             let (root, host) = (root.clone(), host.clone());
             let looked = tokio::task::spawn_blocking(move || look(&root, &host)).await;
-            let Ok(snapshot) = looked else { continue };
-            own = snapshot.project.policy.own_files();
-            files.extend(snapshot.files.clone());
-            let updated =
-                changed.iter().filter_map(|path| files.get(path)).flatten().cloned().collect();
+            let snapshot = match looked {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    tracing::error!("the folder could not be looked at: {error}");
+                    continue;
+                }
+            };
+            self.writes(snapshot.project.policy.own_files());
+            // A file that is gone was a resource, too.
+            let of = |path| snapshot.files.get(path).or_else(|| before.get(path));
+            let updated = changed.iter().filter_map(of).flatten().cloned().collect();
+            before = snapshot.files.clone();
             seen(snapshot, updated);
         }
     }

@@ -6,8 +6,8 @@ mod reach;
 
 pub(crate) use keep::{Kept, OneTask, StoreCommand, TasksCommand};
 pub(crate) use project::{
-    Bundle, Completions, Config, Dev, Doctor, Import, Install, Lang, Lint, Lock, New, Request, Run,
-    Serve, Shell, Test, Validate,
+    Bundle, Completions, Config, Dev, Doctor, Health, Import, Install, Lang, Lint, Lock, New,
+    Request, Run, Serve, Shell, Test, Validate,
 };
 pub(crate) use reach::{Call, Complete, List, Login, Logout, Ping, Prompt, Read, Target, What};
 
@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Lint(Lint),
     /// Say what this machine has and lacks to run a folder's scripts.
     Doctor(Doctor),
+    /// Say whether a folder can be served, for what starts servers and watches them.
+    Health(Health),
     /// Write a folder's server into a client's configuration.
     Install(Install),
     /// Show what a folder's settings come to, or what a client's configuration needs.

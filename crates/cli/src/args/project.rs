@@ -190,6 +190,24 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, clap::Args)]
 #[command(
+    after_help = "Exit codes: 0 it can be served, 1 it can, and something is left out, 2 it cannot.
+
+Examples:
+  zcp health ./my-tools
+  zcp health ./my-tools --timeout 5"
+)]
+pub(crate) struct Health {
+    /// A folder of scripts.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Seconds it may take to answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
     after_help = "Clients: claude-code, claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, goose, cline.
 
 Examples:

@@ -78,10 +78,18 @@ fn moved(response: &Response) -> Result<Option<Url>, String> {
         return Ok(None);
     };
     let next = place.to_str().ok().and_then(|place| response.url().join(place).ok());
-    match next.filter(|next| matches!(next.scheme(), "http" | "https")) {
-        Some(next) => Ok(Some(next)),
-        None => Err("it was sent on to an address that is none of http or https".to_owned()),
+    let Some(next) = next.filter(|next| matches!(next.scheme(), "http" | "https")) else {
+        return Err("it was sent on to an address that is none of http or https".to_owned());
+    };
+    // Whoever is asked does not choose whom else we reach from here.
+    let host = next.host_str().unwrap_or_default();
+    if response.url().host_str() != Some(host) {
+        return Err(format!("it was sent on to another host, {host}: write that into the file"));
     }
+    if response.url().scheme() == "https" && next.scheme() != "https" {
+        return Err("it was sent on to an address that is not encrypted".to_owned());
+    }
+    Ok(Some(next))
 }
 
 impl Ready {
@@ -136,10 +144,11 @@ fn about(response: &Response, ready: &Ready) -> String {
 
 /// What came instead, without what was only meant for the server.
 fn failure(status: StatusCode, body: &[u8], ready: &Ready) -> String {
-    let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]);
-    let more = if body.len() > SHOWN { " …" } else { "" };
-    let words = format!("HTTP {}\n{}{more}", named(status), shown.trim());
-    hidden(words.trim_end().to_owned(), ready)
+    // Hidden before it is cut, which would leave half a secret.
+    let text = hidden(String::from_utf8_lossy(body).into_owned(), ready);
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(end, _)| end);
+    let more = if end < text.len() { " …" } else { "" };
+    format!("HTTP {}\n{}{more}", named(status), text[..end].trim()).trim_end().to_owned()
 }
 
 fn named(status: StatusCode) -> String {
@@ -152,7 +161,10 @@ fn named(status: StatusCode) -> String {
 /// A server may tell us what we told it.
 fn hidden(words: String, ready: &Ready) -> String {
     let secrets = ready.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET);
-    secrets.fold(words, |words, secret| words.replace(secret.as_str(), "***"))
+    let mut secrets: Vec<&String> = secrets.collect();
+    // One may be the beginning of another.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.into_iter().fold(words, |words, secret| words.replace(secret.as_str(), "***"))
 }
 
 /// An error and what is behind it, without the address, which may hold a secret.
@@ -199,5 +211,7 @@ mod tests {
         let ready = ready("GET https://a.example/?key=$KEY");
         let words = failure(StatusCode::FORBIDDEN, b"no such key: s3cret", &ready);
         assert_eq!(words, "HTTP 403 Forbidden\nno such key: ***");
+        let long = format!("{}s3cret", "x".repeat(SHOWN - 3));
+        assert!(!failure(StatusCode::FORBIDDEN, long.as_bytes(), &ready).contains("s3"));
     }
 }

@@ -34,7 +34,13 @@ pub(crate) fn run(install: &Install, json: bool) -> Result<()> {
         Some(folder) => project_file(client, folder)?,
         None => client.user_file()?,
     };
-    let kept = Kept::read(&file)?;
+    let kept = Kept::take(&file)?;
+    if let Some(folder) = &install.project
+        && !kept.is_in(&absolute(folder)?)
+    {
+        let (file, folder, real) = (file.display(), folder.display(), kept.path.display());
+        return Err(format!("{file} leads out of {folder}, to {real}: mend the link").into());
+    }
     let text = kept.text.as_deref().unwrap_or_default();
     let all = client.format.read(text).map_err(|why| {
         let hint = "nothing was written: mend the file, or move it away, and try again";
@@ -133,7 +139,14 @@ fn addition(client: &Client, kept: &Kept, servers: &Value, install: &Install) ->
             let hint = "choose another name with --name";
             return Err(format!("{place} has another server called `{name}`{what}: {hint}").into());
         }
-        Some(there) => merged(client, there, wanted),
+        Some(there) => {
+            if let Some(other) = other_folder(client, there, &wanted, install) {
+                let (place, other) = (kept.path.display(), other.display());
+                let hint = "choose another name with --name, or say this one to replace it";
+                return Err(format!("{place} has `{name}` for {other}: {hint}").into());
+            }
+            merged(client, there, wanted)
+        }
         None => wanted,
     };
     let before = kept.text.as_deref().unwrap_or_default();
@@ -187,6 +200,29 @@ fn is_ours(client: &Client, entry: &Value, program: &str) -> bool {
     is_zcp && entry[args][0] == "serve"
 }
 
+/// The folder that the words of an entry name, if it is there.
+fn folder_of(args: &Value) -> Option<PathBuf> {
+    let folder = Path::new(args[1].as_str()?);
+    let whole = folder.is_absolute().then(|| folder.canonicalize().ok())?;
+    whole.filter(|folder| folder.is_dir())
+}
+
+fn is_same_folder(one: &Value, other: &Value) -> bool {
+    folder_of(one).is_some_and(|folder| Some(folder) == folder_of(other))
+}
+
+/// Another folder's, which nobody asked to replace.
+fn other_folder(
+    client: &Client,
+    there: &Value,
+    wanted: &Map<String, Value>,
+    install: &Install,
+) -> Option<PathBuf> {
+    let [_, args, _] = client.members();
+    let folder = folder_of(&there[args]).filter(|_| install.name.is_none())?;
+    (folder_of(&wanted[args])? != folder).then_some(folder)
+}
+
 /// What an entry of somebody else's does.
 fn about(client: &Client, entry: &Value) -> String {
     let [command, ..] = client.members();
@@ -196,7 +232,7 @@ fn about(client: &Client, entry: &Value) -> String {
 }
 
 /// An entry as it is to be: what says how it is started is new, variables are added, and what the
-/// user or the client has added stays.
+/// user or the client has added stays, also to the words where the folder is the same.
 fn merged(client: &Client, there: &Value, wanted: Map<String, Value>) -> Map<String, Value> {
     let mut entry = there.as_object().cloned().unwrap_or_default();
     let [command, args, env] = client.members();
@@ -206,6 +242,7 @@ fn merged(client: &Client, there: &Value, wanted: Map<String, Value>) -> Map<Str
                 now.extend(value.as_object().cloned().unwrap_or_default());
             }
             Some(_) if ![command, args, env].contains(&&*name) => (),
+            Some(now) if name == args && is_same_folder(now, &value) => (),
             _ => drop(entry.insert(name, value)),
         }
     }

@@ -11,7 +11,10 @@ use std::error::Error;
 
 pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>> {
     let scripts = serve::folder(&typed.folder)?;
-    let before = Lock::read(scripts.root())?;
+    let before = match typed.check {
+        true => Lock::read(scripts.root())?,
+        false => Lock::read_or_empty(scripts.root()),
+    };
     let now = mounts::listed(&scripts).await?;
     let differences = now.since(&before);
     scripts.processes().end().await;
@@ -19,13 +22,10 @@ pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>>
         print::json(&json!({ "differences": differences, "written": !typed.check }))?;
     } else {
         for one in &differences {
-            print::words(&format!("{} of {} {}", one.tool, one.mount, one.what))?;
+            print::words(&visible(&format!("{} of {} {}", one.tool, one.mount, one.what)))?;
             for (mark, tool) in [("-", before.tool(one)), ("+", now.tool(one))] {
                 if let Some(tool) = tool {
-                    print::words(&print::harmless(&format!(
-                        "  {mark} {}",
-                        serde_json::to_string(&tool)?
-                    )))?;
+                    print::words(&visible(&format!("  {mark} {}", serde_json::to_string(&tool)?)))?;
                 }
             }
         }
@@ -46,4 +46,32 @@ pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>>
         })?;
     }
     Ok(())
+}
+
+/// A stranger's words with everything to be seen that a model would read.
+fn visible(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+            || matches!(c, '\u{e0000}'..='\u{e0fff}')
+    };
+    let mut all = String::new();
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => all.extend(c.escape_unicode()),
+            false => all.push(c),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn nothing_that_a_model_reads_is_hidden_from_people() {
+        assert_eq!(visible("a\u{e0041}b\u{200b}\u{1b}[2J é"), "a\\u{e0041}b\\u{200b}\\u{1b}[2J é");
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+pub(crate) mod health;
 pub(crate) mod http;
 pub(crate) mod import;
 pub(crate) mod install;

@@ -19,6 +19,12 @@ pub(crate) struct Exited {
     why: String,
 }
 
+impl Exited {
+    pub(crate) fn new(code: u8, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
+}
+
 impl fmt::Display for Exited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
@@ -77,7 +83,7 @@ fn failed(result: CallToolResult) -> Box<dyn Error> {
     let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
     let error = zcp_client::Error::Tool(Box::new(result));
     match code {
-        Some(code) => Box::new(Exited { code, why: error.to_string() }),
+        Some(code) => Box::new(Exited::new(code, error.to_string())),
         None => error.into(),
     }
 }

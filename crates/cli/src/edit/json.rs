@@ -44,9 +44,11 @@ pub(super) fn set(
 ) -> Result<String, String> {
     let root = parse(text)?;
     let servers = root.object_value_or_set().object_value_or_set(at.table);
-    match there {
-        Some(there) => write(&servers.object_value_or_set(at.name), there, entry),
-        None => drop(servers.append(at.name, input(&Value::Object(entry.clone())))),
+    let new = || input(&Value::Object(entry.clone()));
+    match (there, servers.get(at.name)) {
+        (Some(there), _) => write(&servers.object_value_or_set(at.name), there, entry),
+        (None, Some(member)) => member.set_value(new()),
+        (None, None) => drop(servers.append(at.name, new())),
     }
     Ok(root.to_string())
 }
@@ -120,6 +122,13 @@ mod tests {
         assert_eq!(Format::Json.set("{}", AT, &entry()).unwrap().trim(), set.trim());
         let null = Format::Json.set("{\"servers\": null}", AT, &entry()).unwrap();
         assert_eq!(Format::Json.read(&null).unwrap()["servers"]["new"]["command"], "zcp");
+    }
+
+    #[test]
+    fn an_entry_of_nothing_is_filled() {
+        let set = Format::Json.set("{\"servers\": {\"new\": null}}", AT, &entry()).unwrap();
+        assert_eq!(set.matches("\"new\"").count(), 1, "{set}");
+        assert_eq!(Format::Json.read(&set).unwrap()["servers"]["new"]["command"], "zcp");
     }
 
     #[test]

@@ -50,6 +50,9 @@ impl Format {
     ) -> Result<String, String> {
         let before = self.read(text)?;
         let there = before[at.table][at.name].as_object();
+        if there == Some(entry) {
+            return Ok(text.to_owned());
+        }
         let mut wanted = before.clone();
         match &mut wanted[at.table] {
             Value::Object(table) => drop(table.insert(at.name.to_owned(), entry.clone().into())),
@@ -64,7 +67,7 @@ impl Format {
         self.changed(text, &wanted, |text| match self {
             Self::Json => json::set(text, at, there, entry),
             Self::Toml => toml::set(text, at, there, entry),
-            Self::Yaml => yaml::set(text, at, there.is_some(), entry),
+            Self::Yaml => yaml::set(text, at, there, entry),
         })
     }
 

@@ -2,7 +2,8 @@
 
 use super::At;
 use serde_json::{Map, Value};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
+use std::ops::Range;
+use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, TableLike};
 
 pub(super) fn read(text: &str) -> Result<Value, String> {
     toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
@@ -64,7 +65,31 @@ pub(super) fn remove(text: &str, at: At<'_>) -> Result<String, String> {
     if let Some(servers) = document.get_mut(at.table).and_then(Item::as_table_like_mut) {
         servers.remove(at.name);
     }
-    Ok(document.to_string())
+    let removed = document.to_string();
+    let Some(header) = header(text, at) else { return Ok(removed) };
+    match removed.split_at_checked(header.start) {
+        Some((before, after)) if before == &text[..header.start] => {
+            let after = after.strip_prefix('\n').unwrap_or(after);
+            Ok(format!("{before}{}{after}", &text[header]))
+        }
+        _ => Ok(removed),
+    }
+}
+
+/// Where comments above an entry are that an empty line parts from it: they are about more.
+fn header(text: &str, at: At<'_>) -> Option<Range<usize>> {
+    let document = Document::parse(text).ok()?;
+    let entry = document.get(at.table)?.as_table_like()?.get(at.name)?.as_table()?;
+    let above = entry.decor().prefix()?.span()?;
+    let mut end = above.start;
+    let mut kept = end;
+    for line in text[above.clone()].split_inclusive('\n') {
+        end += line.len();
+        if line.trim().is_empty() {
+            kept = end;
+        }
+    }
+    text[above.start..kept].contains('#').then_some(above.start..kept)
 }
 
 fn table(members: &Map<String, Value>, is_inline: bool) -> Item {
@@ -125,6 +150,17 @@ mod tests {
         assert!(set.contains("[mcp_servers.new.env]\nK = \"v\"\n"), "{set}");
         assert_eq!(Format::Toml.set(&set, AT, &entry()).unwrap(), set);
         assert_eq!(Format::Toml.remove(&set, AT).unwrap(), OWN);
+    }
+
+    #[test]
+    fn comments_that_are_about_more_stay() {
+        let new = "[mcp_servers.new]\ncommand = \"zcp\"\n";
+        let next = "\n[profiles.fast]\neffort = 1\n";
+        let text = format!("# My settings.\n\n# The tools.\n{new}{next}");
+        let removed = Format::Toml.remove(&text, AT).unwrap();
+        assert_eq!(removed, "# My settings.\n\n[profiles.fast]\neffort = 1\n");
+        let last = format!("a = 1\n\n# Servers.\n\n{new}");
+        assert_eq!(Format::Toml.remove(&last, AT).unwrap(), "a = 1\n\n# Servers.\n\n");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What of a mounted server is offered, and under which names.
 
 use super::{Result, is_one_way};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use zcp::ListKind;
 use zcp_scripts::Mount;
 
@@ -38,15 +38,17 @@ impl Choice {
             ListKind::Prompts => &self.prompts,
             ListKind::Resources | ListKind::Templates | ListKind::Skills => &self.resources,
         };
-        patterns.take(name).then(|| format!("{}{name}", self.prefix))
+        // What a tool said at length can be read, whatever else can.
+        let is_output = name.starts_with("output://");
+        (is_output || patterns.take(name)).then(|| format!("{}{name}", self.prefix))
     }
 }
 
 /// Patterns, of which those with `!` before them take something out again.
 #[derive(Debug, Clone, Default)]
 struct Patterns {
-    wanted: Vec<GlobMatcher>,
-    unwanted: Vec<GlobMatcher>,
+    wanted: Vec<GlobSet>,
+    unwanted: Vec<GlobSet>,
 }
 
 impl Patterns {
@@ -58,14 +60,15 @@ impl Patterns {
                 None => (&mut patterns.wanted, text.as_str()),
             };
             let glob = GlobBuilder::new(text).literal_separator(false).build();
-            let glob = glob.map_err(|error| format!("`{text}` is no pattern: {error}"))?;
-            list.push(glob.compile_matcher());
+            // As a set it says what is wrong; alone it would panic.
+            let set = glob.and_then(|glob| GlobSet::builder().add(glob).build());
+            list.push(set.map_err(|error| format!("`{text}` is no pattern: {error}"))?);
         }
         Ok(patterns)
     }
 
     fn take(&self, name: &str) -> bool {
-        let fits = |list: &[GlobMatcher]| list.iter().any(|glob| glob.is_match(name));
+        let fits = |list: &[GlobSet]| list.iter().any(|glob| glob.is_match(name));
         (self.wanted.is_empty() || fits(&self.wanted)) && !fits(&self.unwanted)
     }
 }

@@ -4,6 +4,7 @@
 //! that is new, is not offered before somebody has looked at it: `zcp lock` shows and keeps it.
 
 use super::Result;
+use crate::files::{self, Over, Readers};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -55,6 +56,16 @@ impl Lock {
         Ok(Self { path, mounts: Arc::new(Mutex::new(mounts)) })
     }
 
+    /// One in which nothing is agreed to.
+    pub(super) fn empty(root: &Path) -> Self {
+        Self { path: root.join(NAME), mounts: Arc::default() }
+    }
+
+    /// The lock file of a folder, or an empty one if it cannot be read.
+    pub(crate) fn read_or_empty(root: &Path) -> Self {
+        Self::read(root).unwrap_or_else(|_| Self::empty(root))
+    }
+
     fn mounts(&self) -> MutexGuard<'_, Mounts> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,9 +84,13 @@ impl Lock {
         self.mounts().insert(mount.to_owned(), tools.iter().map(locked).collect());
     }
 
-    /// Forgets mounts that are not there any more.
-    pub(super) fn only(&self, mounts: &[&String]) {
-        self.mounts().retain(|name, _| mounts.contains(&name));
+    /// Agrees to the tools of a mount that is new, and leaves what others have agreed to meanwhile.
+    pub(super) fn add(&self, mount: &str, tools: &[Tool]) -> Result<(), String> {
+        self.set(mount, tools);
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let now = Self::read(folder).map_err(|error| error.to_string())?;
+        now.set(mount, tools);
+        now.write().map_err(|error| error.to_string())
     }
 
     /// Of what a mount offers now: what was agreed to, and what is different.
@@ -132,16 +147,8 @@ impl Lock {
     pub(crate) fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&*self.mounts())? + "\n";
         let named = |error: io::Error| format!("{}: {error}", self.path.display());
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(named)?;
-        io::Write::write_all(&mut file, text.as_bytes()).map_err(named)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(named)?;
-        }
-        file.persist(&self.path).map_err(|error| named(error.error))?;
-        Ok(())
+        let write = |file: &mut fs::File| io::Write::write_all(file, text.as_bytes());
+        Ok(files::whole(&self.path, Readers::Usual, Over::Anything, write).map_err(named)?)
     }
 }
 

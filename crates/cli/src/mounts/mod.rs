@@ -37,9 +37,15 @@ pub(crate) struct Mounts {
 pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
     let mut mounts = Mounts::default();
     let lock = Lock::read(scripts.root())?;
+    let mut reached = vec![];
     for (name, mount) in scripts.mounts() {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
         let choice = Choice::new(name, mount).map_err(said)?;
+        if scripts.has_policy() && !mount.unguarded {
+            let why = "the folder's policy is not for mounted servers: choose what it offers with \
+                       `tools`, and say `unguarded = true`";
+            return Err(said(why.into()).into());
+        }
         match &mount.folder {
             Some(folder) => {
                 let other = serve::folder(&scripts.root().join(folder)).map_err(said)?;
@@ -51,17 +57,19 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
             }
             None => {
                 let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
-                let provider = upstream.provide(lock.clone(), &choice).await;
-                mounts.providers.push(Named::new(provider, choice));
+                let lock = lock.clone();
+                reached
+                    .push(async move { Named::new(upstream.provide(lock, &choice).await, choice) });
             }
         }
     }
+    mounts.providers.extend(futures_util::future::join_all(reached).await);
     Ok(mounts)
 }
 
 /// What the servers a folder mounts offer now, for a new lock file.
 pub(crate) async fn listed(scripts: &Scripts) -> Result<Lock> {
-    let lock = Lock::read(scripts.root())?;
+    let lock = Lock::empty(scripts.root());
     let servers = scripts.mounts().iter().filter(|(_, mount)| mount.folder.is_none());
     for (name, mount) in servers {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
@@ -71,8 +79,6 @@ pub(crate) async fn listed(scripts: &Scripts) -> Result<Lock> {
         tools.retain(|tool| choice.takes_tool(&tool.name));
         lock.set(name, &tools);
     }
-    let kept: Vec<&String> = scripts.mounts().keys().collect();
-    lock.only(&kept);
     Ok(lock)
 }
 

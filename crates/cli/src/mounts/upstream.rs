@@ -5,7 +5,10 @@ use crate::target::{self, Way};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, error::Error, path::PathBuf, sync::Arc, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -133,11 +136,15 @@ impl Upstream {
         loop {
             let why = match self.connect().await {
                 Ok(client) => {
-                    pause = SOONEST;
-                    let client = Arc::new(client);
+                    let (client, begun) = (Arc::new(client), Instant::now());
                     self.state
                         .send_replace(State { client: Some(client.clone()), why: String::new() });
-                    self.look(&client, &live, &lock, &choice, &tell).await
+                    let why = self.look(&client, &live, &lock, &choice, &tell).await;
+                    // One that was there for a while is not one that fails at once.
+                    if begun.elapsed() > LATEST {
+                        pause = SOONEST;
+                    }
+                    why
                 }
                 Err(why) => why,
             };
@@ -186,11 +193,10 @@ impl Upstream {
     /// The tools that may be offered. The first time all of them are agreed to.
     fn agreed(&self, mut tools: Vec<Tool>, lock: &Lock, choice: &Choice) -> Vec<Tool> {
         tools.retain(|tool| choice.takes_tool(&tool.name));
-        if lock.tools(&self.name).is_none() {
-            lock.set(&self.name, &tools);
-            if let Err(why) = lock.write() {
-                tracing::warn!("what `{}` offers is not remembered: {why}", self.name);
-            }
+        if lock.tools(&self.name).is_none()
+            && let Err(why) = lock.add(&self.name, &tools)
+        {
+            tracing::warn!("what `{}` offers is not remembered: {why}", self.name);
         }
         let (tools, differences) = lock.agreed(&self.name, tools);
         for one in differences {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -107,8 +107,7 @@ impl Audit {
 
     /// Whether calls can be written down now.
     pub(crate) fn ready(&self, log: &Log) -> io::Result<()> {
-        let mut state = log.state();
-        state.write()?;
+        log.state().write(&self.path)?;
         open(&self.path).map(drop)
     }
 
@@ -118,7 +117,7 @@ impl Audit {
         text.push(b'\n');
         let mut state = log.state();
         state.waiting.push_back((self.path.clone(), text));
-        let Err(error) = state.write() else {
+        let Err(error) = state.write(&self.path) else {
             state.has_warned = false;
             return;
         };
@@ -141,13 +140,16 @@ impl Log {
 }
 
 impl State {
-    /// Writes what waits, in order.
-    fn write(&mut self) -> io::Result<()> {
-        while let Some((path, line)) = self.waiting.front() {
-            write(path, line, LARGEST)?;
-            self.waiting.pop_front();
-        }
-        Ok(())
+    /// Writes what waits, in order, and says how one log fared.
+    fn write(&mut self, log: &Path) -> io::Result<()> {
+        let mut failed: BTreeMap<PathBuf, io::Error> = BTreeMap::new();
+        self.waiting.retain(|(path, line)| {
+            failed.contains_key(path)
+                || write(path, line, LARGEST)
+                    .map_err(|error| failed.insert(path.clone(), error))
+                    .is_err()
+        });
+        failed.remove(log).map_or(Ok(()), Err)
     }
 }
 
@@ -159,7 +161,12 @@ fn write(path: &Path, line: &[u8], largest: u64) -> io::Result<()> {
         older.push(".1");
         fs::rename(path, older)?;
     }
-    open(path)?.write_all(line)
+    let mut file = open(path)?;
+    let before = file.metadata()?.len();
+    file.write_all(line).inspect_err(|_| {
+        // Half a line is no line.
+        let _ = file.set_len(before);
+    })
 }
 
 fn open(path: &Path) -> io::Result<fs::File> {

@@ -109,6 +109,7 @@ impl Hook {
 
     async fn said(&self, script: &Script, host: &Host) -> Result<Said, String> {
         register::is_safe(&self.0, &script.project.root)?;
+        let _place = host.places.acquire().await.map_err(|_| "the server is stopping")?;
         let bash = which::which_in("bash", Some(host.path()), &script.project.root)
             .map_err(|_| "it needs bash")?;
         let metadata = json!({
@@ -142,6 +143,7 @@ impl Hook {
             most: MOST,
             spill: host.spill(),
             questions: None,
+            secrets: vec![],
         };
         let ran = run::run(&host.nursery, &job, None).await.map_err(|error| error.to_string())?;
         match ran.end {

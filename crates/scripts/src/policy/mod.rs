@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 use zcp::{Ctx, Principal, Result};
@@ -89,12 +89,13 @@ impl Policy {
         said: Result<Option<Value>, String>,
         env: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
+        let said = said?;
         let file = project.root.join(FILE);
         // A link that leads nowhere is a policy that cannot be read, not none.
         let (said, from) = match fs::symlink_metadata(&file) {
             Ok(_) => (Some(of_file(&file)?), file),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                (said?, project.root.join("zcp.toml"))
+                (said, project.root.join("zcp.toml"))
             }
             Err(error) => return Err(format!("{}: {error}", file.display())),
         };
@@ -112,6 +113,12 @@ impl Policy {
         };
         let hook = Hook::find(project)?;
         Ok(Self { is_closed: false, rules, allowlist: Allowlist::of(env), hook, audit })
+    }
+
+    /// Whether anything is said of calls at all.
+    pub(crate) fn is_set(&self) -> bool {
+        let is_said = self.is_closed || !self.rules.are_open() || self.audit.is_some();
+        is_said || self.allowlist.is_some() || self.hook.is_some()
     }
 
     /// Whether anybody could ever call a tool.
@@ -172,6 +179,9 @@ fn place(
     project: &Project,
     env: &BTreeMap<String, String>,
 ) -> Result<PathBuf, &'static str> {
+    if said.components().any(|part| part == Component::ParentDir) {
+        return Err("`audit` must not have `..` in it");
+    }
     let path = project.root.join(said);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("`audit` must be a file");

@@ -1,7 +1,8 @@
 //! The rules of a policy: the first that fits a call decides.
 
 use super::{Action, Audit, Caller, Verdict};
-use globset::{GlobBuilder, GlobMatcher};
+use crate::arguments::variable;
+use regex::Regex;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
@@ -101,6 +102,11 @@ impl Rules {
         Ok((rules, audit))
     }
 
+    /// Whether they allow everything.
+    pub(super) fn are_open(&self) -> bool {
+        !self.read_only && self.rules.is_empty() && self.otherwise == Action::Allow
+    }
+
     /// Whether there is anybody who may call a tool with any arguments.
     pub(super) fn allow_sometimes(&self, tool: &str, reads_only: bool) -> bool {
         if self.read_only && !reads_only {
@@ -160,7 +166,9 @@ impl Rule {
             pattern.fits(&caller.client) || (!principal.is_empty() && pattern.fits(principal))
         };
         let argument = |(name, pattern): (&String, &Pattern)| {
-            args.get(name).is_some_and(|value| pattern.fits(&text(value)))
+            // However it is written: to a script, `Path` and `path` may be one variable.
+            let name = variable(name);
+            args.iter().any(|(given, value)| variable(given) == name && pattern.fits(&text(value)))
         };
         self.is_of(tool)
             && self.client.as_ref().is_none_or(client)
@@ -181,12 +189,12 @@ fn text(value: &Value) -> Cow<'_, str> {
 #[derive(Debug, Clone)]
 struct Pattern {
     text: String,
-    matcher: GlobMatcher,
+    regex: Regex,
 }
 
 impl Pattern {
     fn fits(&self, text: &str) -> bool {
-        self.matcher.is_match(text)
+        self.regex.is_match(text)
     }
 }
 
@@ -197,11 +205,65 @@ impl<'de> Deserialize<'de> for Pattern {
             plain @ (Value::Bool(_) | Value::Number(_)) => plain.to_string(),
             other => return Err(D::Error::custom(format!("`{other}` is no pattern: give text"))),
         };
-        let glob = GlobBuilder::new(&text).literal_separator(false).backslash_escape(true).build();
-        let matcher = glob
-            .map_err(|error| D::Error::custom(format!("`{text}` is no pattern: {}", error.kind())))?
-            .compile_matcher();
-        Ok(Self { text, matcher })
+        let wrong = |why: String| D::Error::custom(format!("`{text}` is no pattern: {why}"));
+        let regex = expression(&text).map_err(|why| wrong(why.to_owned()))?;
+        let regex = Regex::new(&regex).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { text, regex })
+    }
+}
+
+/// A pattern as a regular expression of whole texts. Characters, and not bytes, are compared.
+fn expression(pattern: &str) -> Result<String, &'static str> {
+    let mut all = "(?s)^".to_owned();
+    let mut is_choice = false;
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '*' => all.push_str(".*"),
+            '?' => all.push('.'),
+            '[' => all.push_str(&set(&mut characters)?),
+            '{' if is_choice => return Err("braces in braces"),
+            '{' => {
+                is_choice = true;
+                all.push_str("(?:");
+            }
+            '}' if is_choice => {
+                is_choice = false;
+                all.push(')');
+            }
+            ',' if is_choice => all.push('|'),
+            '\\' => all.push_str(&literal(characters.next().ok_or("it ends with a backslash")?)),
+            other => all.push_str(&literal(other)),
+        }
+    }
+    match is_choice {
+        true => Err("a brace is not closed"),
+        false => Ok(all + "$"),
+    }
+}
+
+/// What follows a `[`, up to the `]`.
+fn set(characters: &mut std::str::Chars<'_>) -> Result<String, &'static str> {
+    let mut all = "[".to_owned();
+    let mut is_first = true;
+    loop {
+        match characters.next().ok_or("a bracket is not closed")? {
+            '!' | '^' if is_first && all == "[" => {
+                all.push('^');
+                continue;
+            }
+            ']' if !is_first => return Ok(all + "]"),
+            '-' => all.push('-'),
+            other => all.push_str(&literal(other)),
+        }
+        is_first = false;
+    }
+}
+
+fn literal(character: char) -> String {
+    match character {
+        '&' | '~' | '-' | '^' => format!("\\{character}"),
+        other => regex::escape(other.encode_utf8(&mut [0; 4])),
     }
 }
 
@@ -237,9 +299,32 @@ mod tests {
         assert_eq!(case("file_read", "", json!({})), "rule 3");
         assert_eq!(case("count", "", json!({ "n": 5, "all": true })), "rule 4");
         assert_eq!(case("count", "", json!({ "n": "5", "all": false })), "default");
+        assert_eq!(case("file_write", "", json!({ "Path": "/etc/a", "MODE": "delete" })), "rule 1");
         // Over lines, too.
         let lines = json!({ "path": "/etc/\nx", "mode": "delete" });
         assert_eq!(case("file_x", "", lines), "rule 1");
+    }
+
+    #[test]
+    fn patterns_are_of_characters() {
+        let fits = |pattern: &str, text: &str| {
+            serde_json::from_value::<Pattern>(json!(pattern)).expect("a pattern").fits(text)
+        };
+        for (pattern, yes, no) in [
+            ("caf?", "café", "caf"),
+            ("[é-ü]x", "öx", "ox"),
+            ("[!a]", "b", "a"),
+            ("a{b,c*}d", "acxd", "ad"),
+            ("a.b", "a.b", "axb"),
+            (r"\*", "*", "x"),
+            ("[a-]", "-", "b"),
+            ("", "", "x"),
+        ] {
+            assert!(fits(pattern, yes) && !fits(pattern, no), "{pattern}");
+        }
+        for wrong in ["[a".to_owned(), "{a".to_owned(), "{".repeat(300), "a\\".to_owned()] {
+            serde_json::from_value::<Pattern>(json!(wrong)).expect_err("it is no pattern");
+        }
     }
 
     #[test]

@@ -106,6 +106,9 @@ pub(super) async fn read(
     }
 }
 
+/// The first that can be told where a host is.
+const OLDEST: (u32, u32) = (2, 37);
+
 impl Asked {
     fn of(uri: &str) -> Result<Self, String> {
         let shape = || {
@@ -130,6 +133,12 @@ impl Asked {
     }
 }
 
+/// What `git version` says.
+fn version(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.split_whitespace().nth(2)?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 /// The command, and where it may go.
 struct Git<'a> {
     program: Program,
@@ -143,6 +152,14 @@ impl Git<'_> {
     async fn fetch(&self, asked: &Asked, uri: &str, host: &Host) -> Result<TempDir> {
         let folder = host.call_folder()?;
         let repository = folder.path().join("repository");
+        let gave = self.run(&repository, &["version"]).await?;
+        if version(&String::from_utf8_lossy(&gave.bytes)) < Some(OLDEST) {
+            let (major, minor) = OLDEST;
+            let why = format!(
+                "git must be {major}.{minor} or newer: an older one asks anew where a host is"
+            );
+            return Err(CallError::new(why));
+        }
         let made = self.run(&repository, &["init", "--quiet", "--bare", "--template="]).await?;
         self.well(&made)?;
         let wanted = format!("+{}:{HERE}", asked.reference);

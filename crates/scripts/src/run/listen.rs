@@ -1,7 +1,7 @@
 //! What a script says beside its output, line by line: progress, logs, questions, more content.
 
 use super::{channel::Channel, patience::Patience};
-use crate::content;
+use crate::{content, secrets};
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -35,12 +35,19 @@ pub(crate) struct Listener<'a> {
     pub(crate) said: Said,
     /// What was kept in this run.
     pub(crate) kept: HashMap<String, Value>,
+    /// What it may know and not say.
+    secrets: &'a [String],
 }
 
 impl<'a> Listener<'a> {
     /// One who has heard nothing yet.
-    pub(crate) fn new(ctx: &'a Ctx, patience: &'a Patience, folder: &'a Path) -> Self {
-        Self { ctx, patience, folder, said: Said::default(), kept: HashMap::new() }
+    pub(crate) fn new(
+        ctx: &'a Ctx,
+        patience: &'a Patience,
+        folder: &'a Path,
+        secrets: &'a [String],
+    ) -> Self {
+        Self { ctx, patience, folder, said: Said::default(), kept: HashMap::new(), secrets }
     }
 
     /// Does what lines say until there are no more. Ends with an error if the run must.
@@ -68,7 +75,11 @@ impl<'a> Listener<'a> {
             tracing::warn!("a script said too long a line, which is passed over");
             return Ok(None);
         };
-        let line = String::from_utf8_lossy(&line);
+        let mut line = String::from_utf8_lossy(&line).into_owned();
+        // What it keeps is for itself.
+        if !line.trim_start().starts_with("keep ") {
+            secrets::hide_text(&mut line, self.secrets);
+        }
         let line = line.trim();
         if line.starts_with('{') {
             self.notified(line);
@@ -236,17 +247,20 @@ impl<'a> Listener<'a> {
 pub(super) async fn answer_files(
     ctx: Option<&Ctx>,
     patience: &Patience,
-    files: Option<&super::Questions>,
+    job: &super::Job,
 ) -> CallError {
-    let (Some(files), Some(ctx)) = (files, ctx) else { return std::future::pending().await };
+    let (Some(files), Some(ctx)) = (&job.questions, ctx) else {
+        return std::future::pending().await;
+    };
     let mut number = 0;
     loop {
         tokio::time::sleep(LOOK).await;
-        let Ok(text) = std::fs::read_to_string(&files.asked) else { continue };
+        let Ok(mut text) = std::fs::read_to_string(&files.asked) else { continue };
+        secrets::hide_text(&mut text, &job.secrets);
         let Ok(asked) = serde_json::from_str::<Value>(&text) else { continue };
         let _ = std::fs::remove_file(&files.asked);
         number += 1;
-        let listener = Listener::new(ctx, patience, Path::new("."));
+        let listener = Listener::new(ctx, patience, Path::new("."), &job.secrets);
         let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
         let answer = match listener.question(verb, &format!("elicit-{number} {asked}")).await {
             Ok(answer) => answer.unwrap_or_default(),

@@ -43,6 +43,8 @@ pub(crate) struct Job {
     pub(crate) spill: PathBuf,
     /// Where it may put questions.
     pub(crate) questions: Option<Questions>,
+    /// What it may know and not say.
+    pub(crate) secrets: Vec<String>,
 }
 
 /// Files through which a script asks and is answered.
@@ -89,7 +91,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
     let folder = &job.recipe.cwd;
-    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, folder));
+    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, folder, &job.secrets));
     let end = {
         let feeding = feed(stdin, job.recipe.stdin.as_deref());
         let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);
@@ -98,7 +100,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
         let (mut listening, mut is_heard) = (pin!(hear(&mut listener, &mut channel)), false);
         let mut over = pin!(patience.over());
         let mut exceeded = pin!(member.exceeded());
-        let mut asking = pin!(listen::answer_files(ctx, &patience, job.questions.as_ref()));
+        let mut asking = pin!(listen::answer_files(ctx, &patience, job));
         let end = loop {
             tokio::select! {
                 status = running.wait() => break End::Exited(status?),

@@ -198,15 +198,22 @@ impl Catalog {
         all.tools_by_name.clear();
         all.index(all.tools.keys().cloned().collect::<Vec<_>>());
         all.prompts.clear();
+        let is_left = |name: &str| {
+            let is_prompt = self.prompts.contains_key(name);
+            let is_out = |uri| choose(ListKind::Templates, uri).is_none();
+            is_prompt || self.templates.contains_key(name) && is_out(name)
+        };
+        all.completers.retain(|name, _| !is_left(name));
         for (name, prompt) in &self.prompts {
-            let completer = all.completers.remove(name);
-            if let Some(new) = choose(ListKind::Prompts, name) {
-                all.prompts.insert(new.clone(), Arc::new(prompt.named(new.clone())));
-                completer.into_iter().for_each(|one| drop(all.completers.insert(new.clone(), one)));
+            let Some(new) = choose(ListKind::Prompts, name) else { continue };
+            if let Some(completer) = self.completers.get(name) {
+                all.completers.insert(new.clone(), completer.clone());
             }
+            all.prompts.insert(new.clone(), Arc::new(prompt.named(new)));
         }
         all.resources.retain(|uri, _| choose(ListKind::Resources, uri).is_some());
         all.templates.retain(|uri, _| choose(ListKind::Templates, uri).is_some());
+        all.unlisted.retain(|uri, _| choose(ListKind::Templates, uri).is_some());
         all.skills.retain(|uri, _| choose(ListKind::Skills, uri).is_some());
         all
     }

@@ -1,6 +1,6 @@
 //! What a bundle says of itself, from everything in a folder that says something of it.
 
-use super::conf;
+use super::{conf, files::text_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::Command};
@@ -79,7 +79,7 @@ impl About {
         let own = file.get("bundle").and_then(Value::as_object).cloned().unwrap_or_default();
         let wrong = |error| format!("zcp.toml, [bundle]: {error}");
         serde_json::from_value::<Self>(own.clone().into()).map_err(wrong)?;
-        let (conf, mut notes) = conf::read(root);
+        let (conf, mut notes) = conf::read(root)?;
         let is_mcp_bash = root.join("server.d").is_dir();
         let meta = json_of(&root.join("server.d/server.meta.json"));
         let sources = [
@@ -130,9 +130,9 @@ impl About {
 
 /// `zcp.toml`, as a value.
 pub(super) fn toml_of(root: &Path) -> Result<Value, Box<dyn Error>> {
-    match fs::read_to_string(root.join("zcp.toml")) {
-        Ok(text) => Ok(toml::from_str(&text).map_err(|error| format!("zcp.toml: {error}"))?),
-        Err(_) => Ok(json!({})),
+    match text_of(root, "zcp.toml")? {
+        Some(text) => Ok(toml::from_str(&text).map_err(|error| format!("zcp.toml: {error}"))?),
+        None => Ok(json!({})),
     }
 }
 

@@ -1,16 +1,18 @@
 //! `mcpb.conf`: variables of a shell, read without running anything.
 
+use super::files::text_of;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, error::Error, fs, path::Path};
+
+/// What such a file says, and what of it is not understood.
+pub(super) type Said = (Map<String, Value>, Vec<String>);
 
 /// What a project's `mcpb.conf` says, with the names `[bundle]` has for it; and what could not be
 /// understood.
-pub(super) fn read(root: &Path) -> (Map<String, Value>, Vec<String>) {
-    let Ok(text) = fs::read_to_string(root.join("mcpb.conf")) else {
-        return Default::default();
-    };
+pub(super) fn read(root: &Path) -> Result<Said, Box<dyn Error>> {
+    let text = text_of(root, "mcpb.conf")?.unwrap_or_default();
     let (variables, mut complaints) = variables(&text);
-    (named(root, &variables, &mut complaints), complaints)
+    Ok((named(root, &variables, &mut complaints), complaints))
 }
 
 /// Variables that are set to plain words.
@@ -79,14 +81,15 @@ fn assignment(statement: &str) -> Result<Option<(String, String)>, String> {
 
 /// Whether a shell would do something to get the value.
 fn is_computed(value: &str) -> bool {
-    let mut is_single = false;
+    let mut quote = None;
     let mut is_escaped = false;
     for c in value.chars() {
-        match c {
+        match (quote, c) {
             _ if is_escaped => is_escaped = false,
-            '\'' => is_single = !is_single,
-            '\\' if !is_single => is_escaped = true,
-            '$' | '`' if !is_single => return true,
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None | Some('"'), '$' | '`') => return true,
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
             _ => (),
         }
     }
@@ -202,5 +205,13 @@ mod tests {
         let lines = [4, 9, 10, 11].map(|line| format!("mcpb.conf, line {line}"));
         assert_eq!(begin, lines);
         assert!(complaints[0].contains("MCPB_VERSION is computed"));
+    }
+
+    #[test]
+    fn quotes_inside_of_others_are_letters() {
+        assert!(is_computed("\"it's $HOME\""));
+        assert!(is_computed("'a'\"'\"$(b)"));
+        assert!(!is_computed("'\"$5'"));
+        assert!(!is_computed("\"it's \\$5\""));
     }
 }

@@ -7,6 +7,7 @@ use ignore::{
 use std::{
     error::Error,
     fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -30,25 +31,42 @@ const USELESS: [&str; 14] = [
     "/.registry/",
 ];
 
+/// How much of a file shows whether it is a key.
+const BEGINNING: u64 = 4096;
+
 /// What may hold secrets; the last ones do not.
-const SECRET: [&str; 16] = [
+const SECRET: [&str; 27] = [
     ".env",
+    "*.env",
     ".env.*",
     ".envrc",
     "id_rsa",
     "id_dsa",
     "id_ecdsa",
     "id_ed25519",
+    "id_*_sk",
+    ".git-credentials",
     ".netrc",
     ".npmrc",
     ".pypirc",
     ".ssh/",
     ".aws/",
     "credentials.json",
+    "*.bak",
+    "*.bak-*",
+    "/.mcp.json",
+    "/.cursor",
+    "/.vscode",
+    "/.gemini",
+    "/.codex",
+    "/.zed",
     "!.env.example",
     "!.env.sample",
     "!.env.template",
 ];
+
+/// What to do about a link.
+const HINT: &str = "put what it leads to in its place, or name it in .mcpbignore";
 
 /// What goes in, and what does not.
 #[derive(Debug, Default)]
@@ -75,7 +93,7 @@ pub(super) struct LeftOut {
 
 /// Looks at everything in a folder.
 pub(super) fn find(root: &Path) -> Result<Files> {
-    let mut search = Search { root, rules: rules(root)?, found: Files::default() };
+    let mut search = Search { root, rules: rules(root)?, open: vec![], found: Files::default() };
     search.walk(root, "")?;
     search.found.kept.sort_by(|one, other| one.name.cmp(&other.name));
     search.found.left_out.sort_by(|one, other| one.path.cmp(&other.path));
@@ -89,22 +107,37 @@ fn rules(root: &Path) -> Result<Gitignore> {
         rules.add_line(None, line)?;
     }
     let own = root.join(".mcpbignore");
-    for line in fs::read_to_string(&own).unwrap_or_default().lines() {
+    for line in text_of(root, ".mcpbignore")?.unwrap_or_default().lines() {
         let wrong = |error| format!(".mcpbignore, `{line}`: {error}");
         rules.add_line(Some(own.clone()), line).map_err(wrong)?;
     }
     Ok(rules.build()?)
 }
 
+/// What a file of a folder says, if it is there.
+pub(super) fn text_of(root: &Path, name: &str) -> Result<Option<String>> {
+    match fs::read_to_string(root.join(name)) {
+        Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{name}: {error}").into()),
+    }
+}
+
 struct Search<'a> {
     root: &'a Path,
     rules: Gitignore,
+    /// The folders that are being looked into.
+    open: Vec<PathBuf>,
     found: Files,
 }
 
 impl Search<'_> {
     /// Looks into a folder. `name` is what it is called in the bundle.
     fn walk(&mut self, folder: &Path, name: &str) -> Result<()> {
+        if self.open.iter().any(|open| open == folder) {
+            return Err(format!("{name} leads to a folder it is in: {HINT}").into());
+        }
+        self.open.push(folder.to_owned());
         let wrong = |error| format!("{}: {error}", folder.display());
         let mut entries =
             fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
@@ -122,6 +155,7 @@ impl Search<'_> {
             let name = if name.is_empty() { last.to_owned() } else { format!("{name}/{last}") };
             self.look(&entry.path(), folder, name)?;
         }
+        self.open.pop();
         Ok(())
     }
 
@@ -158,12 +192,11 @@ impl Search<'_> {
             self.leave_out(name, false, "it leads nowhere");
             return Ok(None);
         };
-        let hint = "put what it leads to in its place, or name it in .mcpbignore";
         if !target.starts_with(self.root) {
-            return Err(format!("{name} leads out of the folder: {hint}").into());
+            return Err(format!("{name} leads out of the folder: {HINT}").into());
         }
         if folder.starts_with(&target) {
-            return Err(format!("{name} leads to a folder it is in: {hint}").into());
+            return Err(format!("{name} leads to a folder it is in: {HINT}").into());
         }
         let is_folder = target.is_dir();
         match self.rules.matched_path_or_any_parents(&target, is_folder) {
@@ -187,16 +220,26 @@ impl Search<'_> {
     /// Whether a file is a private key, and nobody said that it goes in.
     fn is_key(&self, path: &Path) -> bool {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        matches!(ending, "pem" | "key" | "p12" | "pfx")
-            && !self.rules.matched(path, false).is_whitelist()
-            && (matches!(ending, "p12" | "pfx")
-                || fs::read(path).is_ok_and(|bytes| {
-                    String::from_utf8_lossy(&bytes).contains("PRIVATE KEY-----")
-                }))
+        let longest = if matches!(ending, "pem" | "key") { u64::MAX } else { BEGINNING };
+        !self.rules.matched(path, false).is_whitelist()
+            && (matches!(ending, "p12" | "pfx") || has_key(path, longest).unwrap_or(false))
     }
 
     fn leave_out(&mut self, name: &str, is_folder: bool, why: &str) {
         let path = if is_folder { format!("{name}/") } else { name.to_owned() };
         self.found.left_out.push(LeftOut { path, why: why.to_owned() });
     }
+}
+
+/// Whether a private key is in the first bytes of a file.
+fn has_key(path: &Path, longest: u64) -> io::Result<bool> {
+    let mut bytes = vec![];
+    fs::File::open(path)?.take(longest).read_to_end(&mut bytes)?;
+    let is_key = |line: &str| {
+        let after = line.split_once("-----BEGIN").map(|(_, after)| after);
+        after.is_some_and(|after| {
+            ["PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"].iter().any(|end| after.contains(end))
+        })
+    };
+    Ok(String::from_utf8_lossy(&bytes).lines().any(is_key))
 }

@@ -1,13 +1,13 @@
 //! A bundle as bytes: a ZIP that is the same whenever its content is.
 
 use super::files::Files;
+use crate::files::{self, Over, Readers};
 use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
 };
-use tempfile::NamedTempFile;
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
 /// Where the scripts are in a bundle.
@@ -36,21 +36,15 @@ pub(super) fn project(files: &Files) -> Parts {
 
 /// Writes a bundle, whole or not at all: its size.
 pub(super) fn write(file: &Path, parts: &Parts) -> io::Result<u64> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let mut new = NamedTempFile::new_in(folder)?;
-    let mut zip = ZipWriter::new(io::BufWriter::new(new.as_file_mut()));
-    for (name, part) in parts {
-        add(&mut zip, name, part).map_err(|error| io::Error::other(format!("{name}: {error}")))?;
-    }
-    zip.finish().map_err(io::Error::other)?.flush()?;
-    let size = new.as_file().metadata()?.len();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        new.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-    }
-    new.persist(file).map_err(|error| error.error)?;
-    Ok(size)
+    files::whole(file, Readers::Usual, Over::Anything, |file| {
+        let mut zip = ZipWriter::new(io::BufWriter::new(file));
+        for (name, part) in parts {
+            let wrong = |error| io::Error::other(format!("{name}: {error}"));
+            add(&mut zip, name, part).map_err(wrong)?;
+        }
+        zip.finish().map_err(io::Error::other)?.flush()
+    })?;
+    Ok(fs::metadata(file)?.len())
 }
 
 fn add<W: Write + Seek>(zip: &mut ZipWriter<W>, name: &str, part: &Part) -> io::Result<()> {

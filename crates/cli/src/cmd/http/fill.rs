@@ -70,7 +70,8 @@ impl Filling<'_> {
         let value = (self.variable)(name).filter(|value| !value.is_empty()).ok_or_else(|| {
             format!("it needs the variable `{name}`: set it for the server, and say `@env {name}`")
         })?;
-        self.secrets.borrow_mut().push(value.clone());
+        // As it is, and as it is written into addresses.
+        self.secrets.borrow_mut().extend([value.clone(), encoded(&value)]);
         Ok(value)
     }
 
@@ -170,6 +171,9 @@ impl Filling<'_> {
                 continue;
             }
             let text = basic(self.text(&pieces, str::to_owned)?);
+            if let Some(encoded) = text.strip_prefix("Basic ") {
+                self.secrets.borrow_mut().push(encoded.to_owned());
+            }
             // No line break gets past this, and no value into the words.
             let value = HeaderValue::from_bytes(text.as_bytes())
                 .map_err(|_| format!("the header `{name}` must have no line breaks"))?;
@@ -233,7 +237,9 @@ impl Filling<'_> {
 
 /// The server, and what is asked of it.
 fn parted(url: &str) -> Result<(&str, &str), String> {
-    let start = match url.find("://") {
+    // The first in it; others may be part of what is asked.
+    let has_scheme = url.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
+    let start = match url.find("://").filter(|_| has_scheme) {
         Some(at) => at + 3,
         None if url.starts_with('$') => 0,
         None => {

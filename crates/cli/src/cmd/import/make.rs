@@ -4,6 +4,11 @@ use super::tool::{Imported, Tool};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a line begins with that is no rule, whatever else is in it.
+const WORDS: [&str; 12] = [
+    "ifeq", "ifneq", "ifdef", "ifndef", "else", "endif", "vpath", "include", "-include",
+    "sinclude", "export", "unexport",
+];
 /// What may be put into a command line that make, just and a shell read: no word of theirs.
 pub(super) const HARMLESS: &str = "^[A-Za-z0-9 _./:=@+,-]*$";
 
@@ -108,7 +113,8 @@ impl Makefile {
         let mut is_defining = false;
         for line in whole_lines(text) {
             let trimmed = line.trim();
-            if is_defining || trimmed.starts_with("define ") {
+            let bare = trimmed.trim_start_matches("override ").trim_start_matches("export ");
+            if is_defining || bare.starts_with("define ") {
                 is_defining = trimmed != "endef";
                 continue;
             }
@@ -152,6 +158,10 @@ impl Makefile {
             None => (line.split(" #").next().unwrap_or_default(), None),
         };
         let (names, rest) = code.split_once(':')?;
+        let is_cut = names.matches('(').count() != names.matches(')').count();
+        if is_cut || code.split_whitespace().next().is_some_and(|word| WORDS.contains(&word)) {
+            return None;
+        }
         let rest = rest.trim_start_matches(':');
         let (needs, recipe) = rest.split_once(';').unwrap_or((rest, ""));
         // `a := b`, and `target: NAME = value`, are no rules.

@@ -61,6 +61,15 @@ impl Runner {
         }
     }
 
+    /// What its arguments may be.
+    fn harmless(self) -> &'static str {
+        match self {
+            // It once gave them to a shell as they were.
+            Self::Bun => super::make::HARMLESS,
+            _ => HARMLESS,
+        }
+    }
+
     /// What stands between a script's name and its arguments.
     fn between(self) -> &'static str {
         match self {
@@ -103,7 +112,7 @@ fn tool(name: &str, line: &str, runner: Runner, cwd: &str) -> Tool {
     }
     let args = json!({
         "type": "array",
-        "items": { "type": "string", "pattern": HARMLESS },
+        "items": { "type": "string", "pattern": runner.harmless() },
         "description": "More words for its command line.",
     });
     Tool {

@@ -354,6 +354,8 @@ fn address(url: &str) -> String {
         matches!(url.scheme(), "http" | "https")
             && url.username().is_empty()
             && !url.cannot_be_a_base()
+            // What nobody has filled in is for the variable.
+            && !url.host_str().unwrap_or_default().contains(['{', '}', '%'])
     });
     match whole {
         Some(url) => {

@@ -1,6 +1,7 @@
 //! Where imported tools go: into a folder of scripts, beside what is there already.
 
 use super::tool::Named;
+use crate::files::{self, Over, Readers};
 use std::{
     error::Error,
     fs,
@@ -36,9 +37,7 @@ pub(super) enum Fate {
 
 impl Place {
     pub(super) fn new(into: &Path, file: &Path) -> Result<Self, Box<dyn Error>> {
-        let from = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let from = from
-            .unwrap_or(Path::new("."))
+        let from = files::folder_of(file)
             .canonicalize()
             .map_err(|error| format!("{}: {error}", file.display()))?;
         if into.exists() && !into.is_dir() {
@@ -90,21 +89,12 @@ impl Place {
         fs::create_dir_all(&self.tools).map_err(|error| wrong(&self.tools, error))?;
         // What is said beside it comes first: a tool is never there without it.
         for (path, text) in self.files(named).iter().rev() {
-            write(path, text).map_err(|error| wrong(path, error))?;
+            let write = |file: &mut fs::File| file.write_all(text.as_bytes());
+            files::whole(path, Readers::Usual, Over::Nothing, write)
+                .map_err(|error| wrong(path, error))?;
         }
         Ok(Fate::Written)
     }
-}
-
-/// Writes a whole file or none, and never over another.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".import-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder.tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
-    file.write_all(text.as_bytes())?;
-    file.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
 
 /// Whether its own files are the tools: they would not be if it had a folder for them.

@@ -42,8 +42,9 @@ pub(crate) async fn run(lint: Lint, json: bool) -> Result<(), Box<dyn Error>> {
         print::table("what they cost", &tools.iter().map(row).collect::<Vec<_>>())?;
         print::findings(&findings)?;
     }
+    let several = if tools.len() == 1 { "tool" } else { "tools" };
     let fine = format!(
-        "{} tools, {all} tokens as OpenAI's o200k counts them; other models count a little differently.",
+        "{} {several}, {all} tokens as OpenAI's o200k counts them; other models count a little differently.",
         tools.len()
     );
     findings::verdict(&findings, lint.strict, &fine, json)

@@ -71,9 +71,9 @@ pub(crate) async fn run(test: Test, json: bool) -> Result<(), Box<dyn Error>> {
             ran.push(one);
         }
         if ran[before..].iter().any(|one| matches!(one.fate, Fate::Recorded)) {
-            let kept = file.save()?;
-            if !json {
-                show::saved(&file.path, &kept)?;
+            let before = file.save()?;
+            if let Some(before) = before.filter(|_| !json) {
+                show::saved(&file.path, &before)?;
             }
         }
     }
