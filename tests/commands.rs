@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 use zcp_tests::{examples::zcp, folder::Folder};
 
@@ -41,7 +42,8 @@ fn a_new_folder_works_in_every_language() {
         let there = ["run", "hello", "name=Ann", "loud=true", "--in", lang];
         assert_eq!(text(&run(&folder.0, &there)), "HELLO, ANN!\n", "{lang}");
         text(&run(&folder.0, &["validate", lang, "--strict"]));
-        text(&run(&folder.0, &["lint", lang, "--strict"]));
+        // It says that something is left to do.
+        assert_eq!(run(&folder.0, &["lint", lang, "--strict"]).status.code(), Some(1));
     }
 }
 
@@ -84,6 +86,8 @@ fn nothing_that_is_there_is_overwritten() {
     assert_eq!(again["kept"], json!(["x/tools/one.sh"]));
     assert_eq!(fs::read_to_string(&script).expect("it is there"), "echo mine\n");
     assert_eq!(text(&run(&folder.0, &["run", "two", "name=Bo", "--in", "x"])), "Hello, Bo!\n");
+    let (code, why) = complaint(&run(&folder.0, &["new", "x", "--tool", "two", "--lang", "ruby"]));
+    assert_eq!((code, why.contains("tools/two.sh")), (Some(2), true), "{why}");
     for bad in ["../evil", "a b", ""] {
         let (code, why) = complaint(&run(&folder.0, &["new", "x", "--tool", bad]));
         assert_eq!(code, Some(2), "{why}");
@@ -145,6 +149,36 @@ fn a_run_has_the_exit_code_of_its_tool_and_says_what_was_meant() {
     assert_eq!(dry, json!({ "tool": "takes", "arguments": { "n": 4 } }));
     let (code, why) = complaint(&run(x, &["run", "takes", "--in", "nowhere"]));
     assert_eq!((code, why.contains("--in FOLDER")), (Some(2), true), "{why}");
+}
+
+#[test]
+fn a_run_that_is_stopped_takes_its_tool_along() {
+    let folder = Folder::new("run-stopped");
+    let script = "# Takes its time.\necho begun > begun\nsleep 6.25\necho done > done\n";
+    write(&folder.0.join("tools/slow.sh"), script);
+    let mut running = Command::new(zcp())
+        .args(["run", "slow"])
+        .current_dir(&folder.0)
+        .spawn()
+        .expect("the command runs");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !folder.0.join("begun").exists() {
+        assert!(Instant::now() < deadline, "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("it runs").success());
+    assert_eq!(running.wait().expect("it ends").code(), Some(130));
+    let is_asleep = || {
+        let found = Command::new("pgrep").args(["-f", "sleep 6.25"]).output().expect("it runs");
+        found.status.success()
+    };
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while is_asleep() {
+        assert!(Instant::now() < deadline, "its tool goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!folder.0.join("done").exists());
 }
 
 #[test]

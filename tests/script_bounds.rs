@@ -324,7 +324,7 @@ async fn secrets_are_not_shown_beside_an_answer_either() {
     let header = "# Tells.\n# @env KEY=secret://env/OWN_KEY";
     write(&folder, "tools/long.sh", &format!("{header}\n{said}\n{long}\n"));
     let fails =
-        "# MCP_TOOL_\n. \"$MCP_SDK/tool-sdk.sh\"\nmcp_fail -32603 \"login with $KEY failed\"";
+        "\n: MCP_TOOL_\n. \"$MCP_SDK/tool-sdk.sh\"\nmcp_fail -32603 \"login with $KEY failed\"";
     write(&folder, "tools/fails.sh", &format!("{header}\n{fails}\n"));
     let scripts = Scripts::folder(&folder.0).env("OWN_KEY", "from-the-environment");
     let mut client = PipeClient::open(scripts.open().expect("it opens").server(), LAST).await;

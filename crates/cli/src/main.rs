@@ -23,6 +23,9 @@ use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
 
+/// The exit code of what was stopped by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
 fn main() -> ExitCode {
     if let Some(words) = jq::called_as() {
         return jq::run(&words);
@@ -41,7 +44,7 @@ fn main() -> ExitCode {
         }
     };
     let json = args.json;
-    let done = runtime.block_on(run(args.command, json));
+    let done = runtime.block_on(unless_stopped(args.command, json));
     // A question that nobody has answered is not waited for.
     runtime.shutdown_background();
     match done {
@@ -59,6 +62,20 @@ fn main() -> ExitCode {
 fn confined() -> Option<Vec<String>> {
     let mut words = std::env::args().skip(1);
     (words.next()? == zcp_scripts::CONFINED).then(|| words.collect())
+}
+
+/// Does what was asked, unless somebody thinks better of it: what was begun is ended then. Servers
+/// have their own way to stop.
+async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
+    if matches!(command, Command::Serve(_) | Command::Dev(_)) {
+        return run(command, json).await;
+    }
+    tokio::select! {
+        done = run(command, json) => done,
+        Ok(()) = tokio::signal::ctrl_c() => {
+            Err(cmd::run::Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
+        }
+    }
 }
 
 async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {

@@ -123,7 +123,10 @@ pub(crate) fn stopping(json: bool) {
     if json {
         let _ = writeln!(anstream::stderr(), "{}", json!({ "event": "stopping" }));
     } else {
-        let _ = writeln!(anstream::stderr(), "\n{QUIET}Finishing what is under way …{QUIET:#}");
+        let _ = writeln!(
+            anstream::stderr(),
+            "\n{QUIET}Finishing what is under way … (once more ends it now){QUIET:#}"
+        );
     }
 }
 

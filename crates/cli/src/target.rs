@@ -55,6 +55,10 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
         Some(("unix", path)) => Way::Unix(headed(Http::unix(path)?, target)?),
         _ => match config::find(server)? {
             Some(found) => {
+                if Path::new(server).is_dir() {
+                    let meant = "a client's configuration has a server of that name, which is used";
+                    print::aside(&format!("{meant}; ./{server} would be the folder"));
+                }
                 consent::ask(server, &found, target.agree)?;
                 let found = found.filled().map_err(|error| format!("`{server}`: {error}"))?;
                 configured(server, found, target)?

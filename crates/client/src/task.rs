@@ -154,22 +154,23 @@ impl Task {
         let begun = Instant::now();
         let is_new = self.shared.now().server.revision.era() == Era::Stateless;
         let (mut answered, mut wait) = (HashSet::new(), INTERVAL);
+        let mut heard = Instant::now();
         loop {
             if begun.elapsed() > self.wish.patience.whole {
                 return Err(self.late());
             }
             let mut seen = match self.ask("tasks/get", Map::new()).await {
-                // It goes on, whether or not it can be looked at just now.
+                // It goes on, whether or not it can be looked at just now; but not for ever.
                 Err(Error::Lost(
                     Failure::Gone(_) | Failure::Status { status: 429 | 500.., .. },
-                )) => {
+                )) if heard.elapsed() < self.wish.patience.quiet => {
                     tokio::time::sleep(jittered(wait)).await;
                     wait = (wait * 2).min(LONGEST);
                     continue;
                 }
                 seen => seen?,
             };
-            wait = INTERVAL;
+            (wait, heard) = (INTERVAL, Instant::now());
             let state = Value::Object(seen.clone());
             let state: TaskState = serde_json::from_value(state).map_err(Error::invalid)?;
             if let Some(hear) = &self.on_state {

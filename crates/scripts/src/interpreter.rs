@@ -183,10 +183,8 @@ pub(crate) fn resolve(
     }
     let names: Vec<_> = programs.iter().filter_map(|words| words.first()).collect();
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
-    Err(format!(
-        "it needs {names}, which is not in PATH ({}): install it, or say another `command`",
-        path.to_string_lossy()
-    ))
+    tracing::debug!("{names} is not in PATH: {}", path.to_string_lossy());
+    Err(format!("it needs {names}, which is not in PATH: install it, or say another `command`"))
 }
 
 #[cfg(test)]
@@ -259,10 +257,7 @@ mod tests {
         let start = Start::By(vec![vec!["no-such-program".into()], vec!["nor-this".into()]]);
         let why =
             resolve(&start, Path::new("a.x"), "/nowhere".as_ref(), None).expect_err("missing");
-        assert!(
-            why.contains("`no-such-program` or `nor-this`") && why.contains("/nowhere"),
-            "{why}"
-        );
+        assert!(why.contains("`no-such-program` or `nor-this`"), "{why}");
     }
 
     #[test]

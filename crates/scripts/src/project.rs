@@ -130,7 +130,10 @@ impl Project {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
             _ => read_value(&path).and_then(|said| match said.as_object() {
                 // An editor may be about to write it.
-                Some(all) if all.is_empty() => Err(format!("{}: it says nothing", path.display())),
+                Some(all) if all.is_empty() => Err(format!(
+                    "{}: it says nothing: write something, or remove it",
+                    path.display()
+                )),
                 _ => Ok(said),
             }),
         };

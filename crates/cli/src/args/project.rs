@@ -65,7 +65,7 @@ pub(crate) struct Dev {
     pub(crate) folder: PathBuf,
 
     /// Where to serve it.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = address)]
     pub(crate) http: SocketAddr,
 
     /// Write each call and its answer to this file, as a case for `zcp test`.
@@ -392,7 +392,7 @@ pub(crate) struct Serve {
     pub(crate) stdio: bool,
 
     /// Serve on HTTP: /mcp, /ws and /sse.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
 
     /// Serve HTTP on a Unix socket.
@@ -409,4 +409,27 @@ pub(crate) struct Serve {
     /// Also answer web pages of this origin. Repeat for more.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
+}
+
+/// An address, or a port of this machine.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let text = text.replacen("localhost", "127.0.0.1", 1);
+    text.parse().map_err(|_| "say an address and a port, such as 127.0.0.1:8787".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn a_port_is_one_of_this_machine() {
+        for text in ["8799", ":8799", "localhost:8799", "127.0.0.1:8799"] {
+            assert_eq!(address(text).unwrap().to_string(), "127.0.0.1:8799");
+        }
+        assert_eq!(address("[::1]:1").unwrap().to_string(), "[::1]:1");
+        assert!(address("everywhere").is_err());
+    }
 }

@@ -46,8 +46,9 @@ pub(crate) async fn made_known(
     if json {
         print::json(&result)?;
     } else if result.content.is_empty() {
-        let structured = result.structured_content.clone().unwrap_or_default();
-        print::words(&serde_json::to_string_pretty(&structured)?)?;
+        if let Some(structured) = &result.structured_content {
+            print::words(&serde_json::to_string_pretty(structured)?)?;
+        }
     } else if !result.is_error {
         print::content(&result.content)?;
     }

@@ -120,6 +120,10 @@ impl Made<'_> {
     fn tool(&mut self, name: &str, lang: Lang) -> Result<()> {
         let (ending, text) = lang.template();
         let path = format!("tools/{name}.{ending}");
+        if let Some(there) = self.other(name, ending) {
+            let why = format!("there is a tool `{name}` already: {}", there.display());
+            return Err(usage(why.into()));
+        }
         if self.file(&path, text)? {
             // Scripts that say what runs them can be run by hand.
             if text.starts_with("#!") {
@@ -130,6 +134,15 @@ impl Made<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A tool of that name in another language.
+    fn other(&self, name: &str, ending: &str) -> Option<PathBuf> {
+        let tools = fs::read_dir(self.folder.join("tools")).into_iter().flatten().flatten();
+        tools.map(|entry| entry.path()).find(|path| {
+            let is_named = path.file_stem().is_some_and(|stem| stem == name);
+            is_named && path.extension().is_none_or(|other| other != ending)
+        })
     }
 
     fn pages(&mut self, names: &[String], template: &str) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `zcp run`: a tool of a folder, once.
 
-use super::call;
+use super::{call, serve};
 use crate::{
     args::{Run, Target, usage},
     nearest, print, target,
@@ -52,7 +52,11 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     let tools = client.list_tools().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
         let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
-        let why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
+        let scripts = serve::folder(&run.folder)?;
+        let mut why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
+        for mistake in scripts.mistakes().borrow().iter() {
+            why += &format!("\nleft out: {mistake}");
+        }
         return Err(usage(why.into()));
     };
     let args = Value::Object(call::filled(whole, &run.args, Some(tool)).map_err(usage)?);

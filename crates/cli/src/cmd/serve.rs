@@ -66,7 +66,11 @@ pub(crate) async fn shown(
             stopped?;
             print::stopping(json);
             stop.cancel();
-            serving.await
+            // Whoever says so twice does not want to wait.
+            tokio::select! {
+                served = &mut serving => served,
+                again = told_to_stop() => again.map(|()| Ok(()))?,
+            }
         }
     };
     if let Some((_, processes)) = scripts {

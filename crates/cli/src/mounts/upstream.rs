@@ -4,7 +4,13 @@ use super::{Result, choice::Choice, lock::Lock};
 use crate::target::{self, Way};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, error::Error, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    error::Error,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -48,6 +54,8 @@ pub(super) struct Upstream {
 #[derive(Debug, Clone, Default)]
 struct State {
     client: Option<Arc<Client>>,
+    /// Its tools that were agreed to, once it has said what it has now.
+    agreed: Option<Arc<HashSet<String>>>,
     why: String,
 }
 
@@ -137,8 +145,8 @@ impl Upstream {
             let why = match self.connect().await {
                 Ok(client) => {
                     let (client, begun) = (Arc::new(client), Instant::now());
-                    self.state
-                        .send_replace(State { client: Some(client.clone()), why: String::new() });
+                    let client_now = Some(client.clone());
+                    self.state.send_replace(State { client: client_now, ..State::default() });
                     let why = self.look(&client, &live, &lock, &choice, &tell).await;
                     // One that was there for a while is not one that fails at once.
                     if begun.elapsed() > LATEST {
@@ -149,7 +157,7 @@ impl Upstream {
                 Err(why) => why,
             };
             tracing::warn!("the mounted server `{}` is not there: {why}", self.name);
-            self.state.send_replace(State { client: None, why });
+            self.state.send_replace(State { why, ..State::default() });
             tell.send_replace(true);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATEST);
@@ -177,7 +185,10 @@ impl Upstream {
                 Ok(found) => found,
                 Err(error) => return error.to_string(),
             };
-            live.set(self.catalog(self.agreed(tools, lock, choice), offers));
+            let tools = self.agreed(tools, lock, choice);
+            let names = tools.iter().map(|tool| tool.name.clone()).collect();
+            self.state.send_modify(|state| state.agreed = Some(Arc::new(names)));
+            live.set(self.catalog(tools, offers));
             tell.send_replace(true);
             match &mut changes {
                 Some(changes) => {
@@ -319,9 +330,25 @@ impl Upstream {
         })
     }
 
+    /// The same, for a tool: only if it is what was agreed to.
+    async fn client_for(&self, tool: &str) -> zcp::Result<Arc<Client>> {
+        let client = self.client().await?;
+        let mut state = self.state.subscribe();
+        let said = timeout(PATIENCE, state.wait_for(|state| state.agreed.is_some())).await;
+        let agreed = said.ok().and_then(|state| state.ok()?.agreed.clone());
+        match agreed.is_some_and(|agreed| agreed.contains(tool)) {
+            true => Ok(client),
+            false => Err(CallError::new(format!(
+                "`{tool}` was not called: the mounted server `{}` says something else of it than \
+                 was agreed to. Whoever runs this server can look at it: zcp lock",
+                self.name
+            ))),
+        }
+    }
+
     async fn call(&self, name: &str, input: Input) -> zcp::Result<Output> {
         let args: Map<String, Value> = input.args()?;
-        let client = self.client().await?;
+        let client = self.client_for(name).await?;
         let ctx: Ctx = input.ctx.clone();
         let call = client.tool(name).args(Value::Object(args)).on_progress(move |progress| {
             let message = progress.message.as_deref().unwrap_or_default();

@@ -165,7 +165,9 @@ fn of_file(path: &Path) -> Result<Value, String> {
     let wrong = |why: &str| format!("{}: {why}", path.display());
     match read_value(path)? {
         // An editor may be about to write it.
-        Value::Object(members) if members.is_empty() => Err(wrong("it says nothing")),
+        Value::Object(members) if members.is_empty() => {
+            Err(wrong("it says nothing: write `default = \"allow\"`, or remove it"))
+        }
         Value::Object(mut members) if members.len() == 1 && members.contains_key("policy") => {
             Ok(members.remove("policy").unwrap_or_default())
         }

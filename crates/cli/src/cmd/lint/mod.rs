@@ -95,6 +95,9 @@ fn of(tool: &Tool, server: &str) -> Vec<Finding> {
         ),
         _ => (),
     }
+    if description.contains("(The model reads this sentence") {
+        warn("still says what `zcp new` wrote".to_owned(), "say what it does, and when to use it");
+    }
     let silent = silent(&tool.input_schema);
     if !silent.is_empty() {
         let why = format!("says nothing of {}", silent.join(", "));
