@@ -143,6 +143,10 @@ fn a_run_has_the_exit_code_of_its_tool_and_says_what_was_meant() {
     assert_eq!(text(&run(x, &["run", "takes", "--args", "@args.json"])), "8\n");
     let (code, why) = complaint(&run(x, &["run", "taks", "n=4"]));
     assert_eq!((code, why.contains("did you mean `takes`?")), (Some(2), true), "{why}");
+    let (code, why) = complaint(&run(x, &["run", "takes", "n=4", "m=4"]));
+    assert_eq!((code, why.contains("no argument `m`: did you mean `n`?")), (Some(2), true), "{why}");
+    let (code, why) = complaint(&run(x, &["list", "./nowhere"]));
+    assert_eq!((code, why.contains("./nowhere is not there")), (Some(2), true), "{why}");
     let (code, why) = complaint(&run(x, &["run", "takes", "n=four", "--dry-run"]));
     assert_eq!((code, why.contains("`n`")), (Some(2), true), "{why}");
     let dry = json_of(&run(x, &["--json", "run", "takes", "n=4", "--dry-run"]));
@@ -204,14 +208,17 @@ fn validate_names_what_is_wrong_and_mends_what_it_can() {
     assert_eq!(code, Some(1));
     text(&run(x, &["validate", "--fix"]));
     text(&run(x, &["validate", "--strict"]));
-    write(&x.join("zcp.toml"), "[defaults]\ntimout = \"1m\"\n[tools.gone]\ntimeout = 3\n");
+    let mounts = "[mounts.far]\nfolder = \"../nowhere\"\n[mounts.odd]\ncommand = \"no-such-server\"\n";
+    let toml = format!("[defaults]\ntimout = \"1m\"\n[tools.gone]\ntimeout = 3\n{mounts}");
+    write(&x.join("zcp.toml"), &toml);
     write(&x.join("tools/bad.meta.json"), "{");
     write(&x.join("tools/bad.sh"), "echo\n");
     write(&x.join("tools/odd.sh"), "#!/usr/bin/env no-such-language\n# Cannot be run at all.\n");
     let found = run(x, &["--json", "validate"]);
     assert_eq!(found.status.code(), Some(1));
     let found = json_of(&found)["findings"].to_string();
-    for part in ["`defaults.timout`", "`gone`", "bad.meta.json", "no-such-language"] {
+    let parts = ["`defaults.timout`", "`gone`", "bad.meta.json", "no-such-language", "../nowhere"];
+    for part in parts.into_iter().chain(["`no-such-server` is not in PATH"]) {
         assert!(found.contains(part), "{part}: {found}");
     }
 }

@@ -64,9 +64,29 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
                 configured(server, found, target)?
             }
             None if Path::new(server).is_dir() => Way::Process(with_env(folder(server)?, target)?),
+            None if server.starts_with(['.', '/']) && is_missing(server) => {
+                let hint = "a server is a URL, a folder, a command in quotes, or a name from a \
+                            client's configuration";
+                return Err(format!("{server} is not there: {hint}").into());
+            }
             None => Way::Process(process(server, target)?),
         },
     })
+}
+
+/// A path that is taken for a folder wherever a server is wanted, whatever servers are called.
+pub(crate) fn as_folder(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    match path.is_absolute() || text.starts_with('.') {
+        true => text.into_owned(),
+        false => format!("./{text}"),
+    }
+}
+
+/// Whether what looks like a path leads nowhere.
+fn is_missing(line: &str) -> bool {
+    let first = shell_words::split(line).ok().and_then(|words| words.into_iter().next());
+    first.is_some_and(|path| !Path::new(&path).exists())
 }
 
 /// The server of a folder of scripts, started as a client would.

@@ -126,7 +126,7 @@ impl Gathering {
         let mut scripts = vec![];
         match registered {
             None => {
-                for found in scan::tools(&folder) {
+                for found in scan::tools(&folder, self.project.is_flat) {
                     let said = said(&found.path, &found.head);
                     scripts.push((found, said));
                 }

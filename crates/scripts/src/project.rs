@@ -28,7 +28,7 @@ pub(crate) struct Project {
     /// What its scripts share wants to know where the client works.
     pub(crate) wants_roots: bool,
     /// Its tools are the files of the folder itself.
-    is_flat: bool,
+    pub(crate) is_flat: bool,
     pub(crate) about: About,
     pub(crate) defaults: Manifest,
     pub(crate) tools: BTreeMap<String, Manifest>,

@@ -79,8 +79,12 @@ pub(crate) fn program(path: &Path) -> Option<Found> {
 
 /// The programs of a folder of tools. Beside a `tool.sh` the other files of its folder help it,
 /// unless something is said of them.
-pub(crate) fn tools(folder: &Path) -> Vec<Found> {
-    let files = files(folder);
+pub(crate) fn tools(folder: &Path, is_flat: bool) -> Vec<Found> {
+    let mut files = files(folder);
+    // A folder that is not meant for tools has them beside other things, which may be anything.
+    if is_flat {
+        files.retain(|path| path.parent() == Some(folder));
+    }
     let is_main = |path: &Path| path.file_stem().is_some_and(|stem| stem == "tool");
     let mains: Vec<PathBuf> = files
         .iter()

@@ -316,7 +316,7 @@ pub(crate) struct Lock {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  zcp bundle ./my-tools                         my-tools-1.0.0.mcpb, for this system
+  zcp bundle ./my-tools                         my-tools-0.1.0.mcpb, for this system
   zcp bundle ./my-tools --platform win32 --binary ./zcp.exe
   zcp bundle ./my-tools --output dist")]
 pub(crate) struct Bundle {

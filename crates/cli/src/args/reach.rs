@@ -35,7 +35,7 @@ impl Target {
     /// The server of a folder of scripts.
     pub(crate) fn folder(folder: &Path, env: &[String], timeout: u64) -> Self {
         Self {
-            server: format!("./{}", folder.display()).replacen(".//", "/", 1),
+            server: crate::target::as_folder(folder),
             header: vec![],
             env: env.to_vec(),
             revision: None,

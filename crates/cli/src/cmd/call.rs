@@ -2,7 +2,7 @@
 
 use crate::{
     args::{Call, usage},
-    print, target,
+    nearest, print, target,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -63,9 +63,24 @@ pub(crate) fn filled(
 ) -> Result<Map<String, Value>, Box<dyn Error>> {
     for text in named {
         let (name, value) = pair(text, tool)?;
+        if let Some(tool) = tool {
+            is_known(&name, tool)?;
+        }
         whole.insert(name, value);
     }
     Ok(whole)
+}
+
+/// Whether a tool that names its arguments has one of this name.
+fn is_known(name: &str, tool: &Tool) -> Result<(), Box<dyn Error>> {
+    let known = tool.input_schema["properties"].as_object();
+    let Some(known) = known.filter(|known| !known.is_empty()) else { return Ok(()) };
+    let takes_more = !matches!(tool.input_schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+    if takes_more || known.contains_key(name) {
+        return Ok(());
+    }
+    let hint = nearest::hint(name, known.keys().map(String::as_str));
+    Err(format!("`{}` has no argument `{name}`: {hint}", tool.name).into())
 }
 
 /// All arguments, from where it is said they are.
@@ -111,5 +126,9 @@ mod tests {
         assert_eq!(value("other=[1,2]"), json!([1, 2]));
         assert_eq!(value("other=a=b"), json!("a=b"));
         assert!(pair("no", Some(&tool)).is_err());
+        let filled = |text: &str| filled(Map::new(), &[text.to_owned()], Some(&tool));
+        assert!(filled("id=1").is_ok());
+        let why = filled("idd=1").expect_err("there is none").to_string();
+        assert!(why.contains("did you mean `id`?"), "{why}");
     }
 }

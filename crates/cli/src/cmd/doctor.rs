@@ -115,7 +115,7 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
     findings.push(Finding::ok(
         "confined",
         match confined.len() {
-            0 => format!("none of {all} tools: see `sandbox` in docs/scripts.md"),
+            0 => format!("none of {all} tools: `@sandbox` in a script, or `sandbox = true` for all in zcp.toml, does that"),
             some if some == all => format!("all {all} tools run in a sandbox"),
             some => format!("{some} of {all} tools run in a sandbox: {}", confined.join(", ")),
         },

@@ -1,6 +1,9 @@
 //! `zcp serve`: a folder of scripts or the demo, on the wires that were asked for.
 
-use crate::{args::Serve, demo, mounts, print};
+use crate::{
+    args::{Serve, usage},
+    demo, mounts, print,
+};
 use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -82,11 +85,18 @@ pub(crate) async fn shown(
 }
 
 /// Opens a folder.
-pub(crate) fn folder(folder: &Path) -> Result<Scripts, Box<dyn Error>> {
-    let folder = Scripts::folder(folder);
+pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    if path.exists() && !path.is_dir() {
+        let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
+        return Err(usage(why.into()));
+    }
+    let folder = Scripts::folder(path);
     let folder =
         std::env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
-    Ok(folder.open()?)
+    folder.open().map_err(|error| match path.exists() {
+        true => error.into(),
+        false => usage(error.into()),
+    })
 }
 
 /// Opens a folder, and says what is wrong with it now and later.

@@ -4,7 +4,7 @@ use super::serve;
 use crate::{
     args::Validate,
     findings::{self, Finding},
-    print,
+    mounts, print,
 };
 use serde_json::json;
 use std::{error::Error, fs, io, path::Path};
@@ -14,6 +14,9 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
     let mistakes = scripts.mistakes().borrow().clone();
     let mut findings: Vec<Finding> =
         mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();
+    findings.extend(
+        mounts::mistakes(&scripts).into_iter().map(|mistake| Finding::error("not mounted", mistake)),
+    );
     let programs = scripts.programs().borrow().clone();
     for program in &programs {
         if let Err(why) = &program.by {

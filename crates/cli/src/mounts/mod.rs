@@ -67,6 +67,28 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
     Ok(mounts)
 }
 
+/// What is wrong with what a folder mounts, as far as that can be seen from here.
+pub(crate) fn mistakes(scripts: &Scripts) -> Vec<String> {
+    let wrong = |(name, mount): (&String, &Mount)| {
+        let why = match (Choice::new(name, mount), &mount.folder, &mount.command) {
+            (Err(why), ..) => why.to_string(),
+            (_, Some(folder), _) if !scripts.root().join(folder).is_dir() => {
+                format!("there is no folder {}", folder.display())
+            }
+            (_, _, Some(words)) => {
+                let program = words.first().map(String::as_str).unwrap_or_default();
+                match which::which_in(program, std::env::var_os("PATH"), scripts.root()) {
+                    Ok(_) => return None,
+                    Err(_) => format!("`{program}` is not in PATH"),
+                }
+            }
+            _ => return None,
+        };
+        Some(format!("[mounts.{name}] of zcp.toml: {why}"))
+    };
+    scripts.mounts().iter().filter_map(wrong).collect()
+}
+
 /// What the servers a folder mounts offer now, for a new lock file.
 pub(crate) async fn listed(scripts: &Scripts) -> Result<Lock> {
     let lock = Lock::empty(scripts.root());

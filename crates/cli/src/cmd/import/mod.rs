@@ -10,6 +10,7 @@ mod secure;
 mod tool;
 
 use crate::{
+    target::as_folder,
     args::{Import, usage},
     print,
 };
@@ -202,7 +203,7 @@ impl Report<'_> {
             print::table("variables to set for the server", &rows)?;
         }
         if !self.import.dry_run && !written.is_empty() {
-            let folder = self.import.into.to_string_lossy();
+            let folder = as_folder(&self.import.into);
             let folder = shell_words::quote(&folder);
             print::words(&format!("See them: zcp list {folder} tools"))?;
         }
