@@ -144,7 +144,11 @@ fn a_run_has_the_exit_code_of_its_tool_and_says_what_was_meant() {
     let (code, why) = complaint(&run(x, &["run", "taks", "n=4"]));
     assert_eq!((code, why.contains("did you mean `takes`?")), (Some(2), true), "{why}");
     let (code, why) = complaint(&run(x, &["run", "takes", "n=4", "m=4"]));
-    assert_eq!((code, why.contains("no argument `m`: did you mean `n`?")), (Some(2), true), "{why}");
+    assert_eq!(
+        (code, why.contains("no argument `m`: did you mean `n`?")),
+        (Some(2), true),
+        "{why}"
+    );
     let (code, why) = complaint(&run(x, &["list", "./nowhere"]));
     assert_eq!((code, why.contains("./nowhere is not there")), (Some(2), true), "{why}");
     let (code, why) = complaint(&run(x, &["run", "takes", "n=four", "--dry-run"]));
@@ -208,7 +212,8 @@ fn validate_names_what_is_wrong_and_mends_what_it_can() {
     assert_eq!(code, Some(1));
     text(&run(x, &["validate", "--fix"]));
     text(&run(x, &["validate", "--strict"]));
-    let mounts = "[mounts.far]\nfolder = \"../nowhere\"\n[mounts.odd]\ncommand = \"no-such-server\"\n";
+    let mounts =
+        "[mounts.far]\nfolder = \"../nowhere\"\n[mounts.odd]\ncommand = \"no-such-server\"\n";
     let toml = format!("[defaults]\ntimout = \"1m\"\n[tools.gone]\ntimeout = 3\n{mounts}");
     write(&x.join("zcp.toml"), &toml);
     write(&x.join("tools/bad.meta.json"), "{");

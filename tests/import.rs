@@ -451,6 +451,6 @@ fn a_folder_of_scripts_keeps_its_own() {
     let ran = run(&folder.0, &["import", "Makefile", "--into", "flat"]);
     let shown = String::from_utf8_lossy(&ran.stdout);
     assert!(shown.contains("rest") && shown.contains("build.py is there already"), "{shown}");
-    assert!(shown.contains("zcp list flat tools"), "{shown}");
+    assert!(shown.contains("zcp list ./flat tools"), "{shown}");
     assert!(folder.0.join("flat/rest.sh").exists() && !folder.0.join("flat/tools").exists());
 }

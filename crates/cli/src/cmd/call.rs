@@ -75,7 +75,8 @@ pub(crate) fn filled(
 fn is_known(name: &str, tool: &Tool) -> Result<(), Box<dyn Error>> {
     let known = tool.input_schema["properties"].as_object();
     let Some(known) = known.filter(|known| !known.is_empty()) else { return Ok(()) };
-    let takes_more = !matches!(tool.input_schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+    let takes_more =
+        !matches!(tool.input_schema.get("additionalProperties"), None | Some(Value::Bool(false)));
     if takes_more || known.contains_key(name) {
         return Ok(());
     }

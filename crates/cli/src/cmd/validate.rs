@@ -15,7 +15,9 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
     let mut findings: Vec<Finding> =
         mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();
     findings.extend(
-        mounts::mistakes(&scripts).into_iter().map(|mistake| Finding::error("not mounted", mistake)),
+        mounts::mistakes(&scripts)
+            .into_iter()
+            .map(|mistake| Finding::error("not mounted", mistake)),
     );
     let programs = scripts.programs().borrow().clone();
     for program in &programs {

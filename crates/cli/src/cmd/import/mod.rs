@@ -10,9 +10,9 @@ mod secure;
 mod tool;
 
 use crate::{
-    target::as_folder,
     args::{Import, usage},
     print,
+    target::as_folder,
 };
 use place::{Fate, Place};
 use serde_json::{Value, json};
