@@ -108,6 +108,10 @@ def arm(shape, result):
     return claimed
 
 
+# Extensions are older than their place in the schema: clients of every age look for them there.
+LATE = {".capabilities.extensions"}
+
+
 def misfits(shape, value):
     """What the type refuses; and what it would ignore, or read as something else."""
     name, adapter = getattr(shape, "__name__", str(shape)), TypeAdapter(shape)
@@ -124,7 +128,7 @@ def changes(sent, kept, path=""):
         for key, value in sent.items():
             if key in kept:
                 yield from changes(value, kept[key], f"{path}.{key}")
-            else:
+            elif f"{path}.{key}" not in LATE:
                 yield f"{path}.{key} is {'null' if value is None else 'not in the schema'}"
     elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
         for index, pair in enumerate(zip(sent, kept)):
