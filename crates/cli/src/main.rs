@@ -18,7 +18,7 @@ mod print;
 mod questions;
 mod target;
 
-use args::{Args, Command, StoreCommand, TasksCommand, Usage};
+use args::{Args, Command, Exited, StoreCommand, TasksCommand, Usage};
 use clap::Parser;
 use std::{error::Error, process::ExitCode};
 use zcp_client::Failure;
@@ -73,7 +73,7 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
     tokio::select! {
         done = run(command, json) => done,
         Ok(()) = tokio::signal::ctrl_c() => {
-            Err(cmd::run::Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
+            Err(Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
         }
     }
 }
@@ -123,7 +123,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(2);
     }
-    if let Some(cmd::run::Exited { code, .. }) = error.downcast_ref() {
+    if let Some(Exited { code, .. }) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
     ExitCode::from(match error.downcast_ref::<zcp_client::Error>() {

@@ -4,6 +4,7 @@
 //! With the specification open, the file name is the page name: [`mcp`] has one module a page,
 //! [`revision`] one file a revision.
 
+pub mod address;
 pub mod error;
 pub mod frame;
 pub mod header;

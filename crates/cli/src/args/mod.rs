@@ -32,6 +32,27 @@ impl fmt::Display for Usage {
 
 impl Error for Usage {}
 
+/// Something that ends with an exit code of its own, and why.
+#[derive(Debug)]
+pub(crate) struct Exited {
+    pub(crate) code: u8,
+    why: String,
+}
+
+impl Exited {
+    pub(crate) fn new(code: u8, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
+}
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl Error for Exited {}
+
 const EXIT_CODES: &str = "Exit codes:
   0  done
   1  something else went wrong
@@ -39,7 +60,9 @@ const EXIT_CODES: &str = "Exit codes:
   3  the tool ran, and failed
   4  the server refused
   5  the server cannot be reached, went away, or takes too long
-  6  the server wants a token: zcp login SERVER";
+  6  the server wants a token: zcp login SERVER
+130  it was stopped by Ctrl-C
+`zcp run` ends as its tool does where that failed by itself.";
 
 /// MCP servers for every client, and a client for every server, of every age.
 #[derive(Debug, Parser)]

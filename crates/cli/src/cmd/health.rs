@@ -1,8 +1,8 @@
 //! `zcp health`: whether a folder can be served, in one line for programs.
 
-use super::{run::Exited, serve};
+use super::serve;
 use crate::{
-    args::{Health, Target, usage},
+    args::{Exited, Health, Target, usage},
     print, target,
 };
 use serde_json::json;

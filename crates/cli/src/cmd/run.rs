@@ -2,36 +2,15 @@
 
 use super::{call, serve};
 use crate::{
-    args::{Run, Target, usage},
+    args::{Exited, Run, Target, usage},
     nearest, print, target,
 };
 use serde_json::{Value, json};
-use std::{error::Error, fmt, path::Path};
+use std::{error::Error, path::Path};
 use zcp_client::wire::mcp::{
     roots::Root,
     tools::{CallToolResult, Tool},
 };
-
-/// A tool that failed, with the exit code it had.
-#[derive(Debug)]
-pub(crate) struct Exited {
-    pub(crate) code: u8,
-    why: String,
-}
-
-impl Exited {
-    pub(crate) fn new(code: u8, why: impl Into<String>) -> Self {
-        Self { code, why: why.into() }
-    }
-}
-
-impl fmt::Display for Exited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl Error for Exited {}
 
 pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     if !run.folder.is_dir() {

@@ -6,7 +6,7 @@ mod upstream;
 
 pub(crate) use lock::Lock;
 
-use crate::cmd::serve;
+use crate::{cmd::serve, print};
 use choice::Choice;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{
@@ -37,7 +37,7 @@ pub(crate) struct Mounts {
 pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
     let mut mounts = Mounts::default();
     let lock = Lock::read(scripts.root())?;
-    let mut reached = vec![];
+    let (mut reached, mut new) = (vec![], vec![]);
     for (name, mount) in scripts.mounts() {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
         let choice = Choice::new(name, mount).map_err(said)?;
@@ -57,11 +57,17 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
             }
             None => {
                 let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
+                if lock.tools(name).is_none() {
+                    new.push(name.as_str());
+                }
                 let lock = lock.clone();
                 reached
                     .push(async move { Named::new(upstream.provide(lock, &choice).await, choice) });
             }
         }
+    }
+    if !new.is_empty() {
+        print::aside(&format!("Waiting for mounted servers that are new: {} …", new.join(", ")));
     }
     mounts.providers.extend(futures_util::future::join_all(reached).await);
     Ok(mounts)

@@ -19,6 +19,8 @@ use std::{
 };
 use zcp::{Ctx, Principal, Result};
 
+/// How much is remembered of what a client calls itself.
+const LONGEST_NAME: usize = 256;
 /// The file of a policy, which wins over `[policy]` in `zcp.toml`.
 const FILE: &str = "policy.toml";
 
@@ -45,6 +47,7 @@ impl Caller {
     /// Whoever made a call.
     pub(crate) fn of(ctx: &Ctx) -> Self {
         let client = ctx.client_info().map(|info| info.name).unwrap_or_default();
+        let client = client.chars().take(LONGEST_NAME).collect();
         Self { client, principal: ctx.principal().clone() }
     }
 }

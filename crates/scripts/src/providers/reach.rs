@@ -2,12 +2,12 @@
 //! machine or network unless that one is allowed by its number.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 use tokio::{net::lookup_host, time::timeout};
 use url::{Host, Url};
-use zcp::{CallError, Result};
+use zcp::{CallError, Result, wire::address::is_public};
 
 /// How long it may take to find where a name leads.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -136,51 +136,6 @@ fn is_number_or_here(entry: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Whether an address is everybody's, and not of this machine or network.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-/// The blocks of IPv4 that are for special ends, with how many of their bits count.
-const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
-    (Ipv4Addr::new(10, 0, 0, 0), 8),
-    (Ipv4Addr::new(100, 64, 0, 0), 10),
-    (Ipv4Addr::new(127, 0, 0, 0), 8),
-    (Ipv4Addr::new(169, 254, 0, 0), 16),
-    (Ipv4Addr::new(172, 16, 0, 0), 12),
-    (Ipv4Addr::new(192, 0, 0, 0), 24),
-    (Ipv4Addr::new(192, 0, 2, 0), 24),
-    (Ipv4Addr::new(192, 88, 99, 0), 24),
-    (Ipv4Addr::new(192, 168, 0, 0), 16),
-    (Ipv4Addr::new(198, 18, 0, 0), 15),
-    (Ipv4Addr::new(198, 51, 100, 0), 24),
-    (Ipv4Addr::new(203, 0, 113, 0), 24),
-    (Ipv4Addr::new(224, 0, 0, 0), 4),
-    (Ipv4Addr::new(240, 0, 0, 0), 4),
-];
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let within =
-        |(block, bits): &(Ipv4Addr, u32)| (address.to_bits() ^ block.to_bits()) >> (32 - bits) == 0;
-    !SPECIAL_V4.iter().any(within)
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(inside) = address.to_ipv4_mapped() {
-        return is_public_v4(inside);
-    }
-    let parts = address.segments();
-    // Only 2000::/3 is given out, and some of it for special ends: translators (NAT64 is outside of
-    // it), Teredo, documentation, and IPv4 in IPv6.
-    let is_given_out = parts[0] & 0xe000 == 0x2000;
-    let is_special = matches!((parts[0], parts[1]), (0x2001, ..0x0200 | 0x0db8) | (0x2002, _));
-    is_given_out && !is_special && parts[0] != 0x3fff
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,41 +155,6 @@ mod tests {
         assert!(!matches("[::1]:9", "[::1]", 10));
         assert!(is_number_or_here("127.0.0.1:8443") && is_number_or_here("localhost"));
         assert!(!is_number_or_here("example.com") && !is_number_or_here("*.localhost"));
-    }
-
-    #[test]
-    fn addresses_of_this_network_are_known() {
-        for public in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8"]
-        {
-            assert!(is_public(public.parse().unwrap()), "{public}");
-        }
-        for near in [
-            "0.0.0.0",
-            "0.1.2.3",
-            "10.1.2.3",
-            "127.0.0.1",
-            "100.64.0.1",
-            "100.127.255.255",
-            "169.254.169.254",
-            "172.31.0.1",
-            "192.168.1.1",
-            "198.19.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::1",
-            "::",
-            "fe80::1",
-            "fd00::1",
-            "ff02::1",
-            "::ffff:127.0.0.1",
-            "64:ff9b::7f00:1",
-            "64:ff9b::808:808",
-            "64:ff9b:1::1",
-            "2001:db8::1",
-            "2002:7f00:1::",
-        ] {
-            assert!(!is_public(near.parse().unwrap()), "{near}");
-        }
     }
 
     #[tokio::test]
