@@ -1,6 +1,6 @@
 //! Which addresses are everybody's: a stranger's words lead to no others.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The blocks of IPv4 that are for special ends, with how many of their bits count.
 const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
