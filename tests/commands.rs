@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
-use zcp_tests::{examples::zcp, folder::Folder};
+use zcp_tests::{examples::zcp, folder::Folder, script::running};
 
 /// Runs the command in a folder.
 fn run(folder: &Path, words: &[&str]) -> Output {
@@ -164,7 +164,7 @@ fn a_run_that_is_stopped_takes_its_tool_along() {
     let folder = Folder::new("run-stopped");
     let script = "# Takes its time.\necho begun > begun\nsleep 6.25\necho done > done\n";
     write(&folder.0.join("tools/slow.sh"), script);
-    let mut running = Command::new(zcp())
+    let mut command = Command::new(zcp())
         .args(["run", "slow"])
         .current_dir(&folder.0)
         .spawn()
@@ -174,18 +174,11 @@ fn a_run_that_is_stopped_takes_its_tool_along() {
         assert!(Instant::now() < deadline, "it does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let pid = running.id().to_string();
+    let pid = command.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("it runs").success());
-    assert_eq!(running.wait().expect("it ends").code(), Some(130));
-    let is_asleep = || {
-        let found = Command::new("pgrep").args(["-f", "sleep 6.25"]).output().expect("it runs");
-        found.status.success()
-    };
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while is_asleep() {
-        assert!(Instant::now() < deadline, "its tool goes on");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    assert_eq!(command.wait().expect("it ends").code(), Some(130));
+    // Whoever is told that it has ended can rely on it.
+    assert_eq!(running("sleep\x006.25"), 0, "its tool goes on");
     assert!(!folder.0.join("done").exists());
 }
 

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use std::{
     fs,
+    io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 use zcp_scripts::Scripts;
@@ -190,6 +192,36 @@ async fn calls_may_be_limited_in_number() {
     }
 }
 
+/// Clients of some languages start servers with pipes, those of others with sockets.
+#[tokio::test]
+async fn a_client_that_is_gone_takes_its_scripts_along() {
+    let folder = Folder::new("left");
+    write(&folder, "tools/wait.sh", "sleep 4723");
+    let call = modern_as(1, "tools/call", call("wait", json!({})), json!({}));
+    for is_socket in [false, true] {
+        let (ours, theirs) = UnixStream::pair().expect("two sockets");
+        let mut server = std::process::Command::new(zcp_tests::examples::zcp())
+            .args(["serve", "--stdio"])
+            .arg(&folder.0)
+            .stdin(std::process::Stdio::piped())
+            .stdout(match is_socket {
+                true => OwnedFd::from(theirs).into(),
+                false => std::process::Stdio::piped(),
+            })
+            .spawn()
+            .expect("it starts");
+        let mut input = server.stdin.take().expect("its input");
+        writeln!(input, "{call}").expect("it reads");
+        until("it runs", || running("sleep\x004723") == 1).await;
+        let left = Instant::now();
+        drop((ours, input, server.stdout.take()));
+        assert!(server.wait().expect("it ends").success());
+        // Those who only end its input are waited for, for longer than this.
+        assert!(left.elapsed() < Duration::from_secs(5), "{:?}", left.elapsed());
+        assert_eq!(running("sleep\x004723"), 0, "its script goes on");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_leaves_nothing() {
     let (folder, temporary) = (Folder::new("killed"), Folder::new("killed-temporary"));
@@ -225,7 +257,7 @@ async fn a_sandbox_stops_what_it_forbids_and_says_which_rule() {
         format!("# Tries.\n{rules}\nimport os, socket, sys\n{line}\nprint('done')")
     };
     let closed = "# @sandbox";
-    let victim = std::process::Command::new("sleep").arg("4719").spawn().expect("it runs");
+    let mut victim = std::process::Command::new("sleep").arg("4719").spawn().expect("it runs");
     let kill = format!("os.kill({}, 15)", victim.id());
     let read = format!("print(open({outside:?}).read())");
     let written = "open('tools/new.txt', 'w')";
@@ -264,8 +296,8 @@ async fn a_sandbox_stops_what_it_forbids_and_says_which_rule() {
         assert!(text(&done).ends_with("done") && done["isError"] != true, "{tool}: {done}");
     }
     assert!(!folder.0.join("here.txt").exists() && !folder.0.join("tools/new.txt").exists());
-    assert_eq!(running("sleep\x004719"), 1, "it was not signalled");
-    let mut victim = victim;
+    let ended = victim.try_wait().expect("it is ours");
+    assert_eq!(ended, None, "it was signalled");
     victim.kill().expect("it is ours");
     victim.wait().expect("it ends");
 }

@@ -7,6 +7,7 @@
 #   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
 #   need_redis                 redis-server is first on PATH
 #   need_ruby                  ruby is first on PATH
+#   need_languages             what scripts are written in
 #   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,6 +34,7 @@ how_to_get() {
     case $1 in
         cargo) echo "curl --proto '=https' -sSf https://sh.rustup.rs | sh" ;;
         npm) install_line node npm ;;
+        ps | pgrep) install_line procps procps ;;
         *) install_line "$1" "$1" ;;
     esac
 }
@@ -145,6 +147,13 @@ END
         end_install "$dir" "${packages[*]}"
     fi
     export PATH="$dir/bin:$PATH"
+}
+
+need_languages() {
+    local command
+    for command in python3 perl; do need "$command"; done
+    need_node
+    need_ruby
 }
 
 # A directory carries a stamp naming what is in it, written last: a half-made one is made again.

@@ -20,11 +20,13 @@ mod target;
 
 use args::{Args, Command, Exited, StoreCommand, TasksCommand, Usage};
 use clap::Parser;
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, process::ExitCode, time::Duration};
 use zcp_client::Failure;
 
 /// The exit code of what was stopped by Ctrl-C.
 const INTERRUPTED: u8 = 130;
+/// How long what is stopped may take to tidy up.
+const PATIENCE: Duration = Duration::from_secs(6);
 
 fn main() -> ExitCode {
     if let Some(words) = jq::called_as() {
@@ -71,10 +73,23 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
         return run(command, json).await;
     }
     tokio::select! {
-        done = run(command, json) => done,
-        Ok(()) = tokio::signal::ctrl_c() => {
-            Err(Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
-        }
+        done = run(command, json) => return done,
+        Ok(()) = tokio::signal::ctrl_c() => (),
+    }
+    tokio::select! {
+        () = all_ended() => (),
+        () = tokio::time::sleep(PATIENCE) => (),
+        // Whoever says so twice does not want to wait.
+        _ = tokio::signal::ctrl_c() => (),
+    }
+    Err(Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
+}
+
+/// Waits until whatever was under way has tidied up: servers that were started are told to end.
+async fn all_ended() {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    while metrics.num_alive_tasks() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

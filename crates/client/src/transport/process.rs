@@ -27,6 +27,7 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     ByteString, Message,
     line::{Line, Lines},
@@ -40,7 +41,7 @@ const KEPT_LINES: usize = 12;
 const KEPT_WIDTH: usize = 400;
 /// What is shown instead of a secret.
 const HIDDEN: &str = "…";
-/// How long what is left of a dead process's output may take.
+/// How long what is left to be said may take, by a dead process or to one that is left.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A program to start as a server. No shell is involved.
@@ -198,7 +199,7 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
         let (Some(input), Some(output), Some(errors)) = pipes else { return };
         let mut reading: Part<'_> = Box::pin(read(output, &board, &heard));
         let mut listening: Part<'_> = Box::pin(listen(errors, &heard));
-        let mut writing: Part<'_> = Box::pin(write(input, unwritten));
+        let mut writing = Box::pin(write(input, unwritten, &stop).fuse());
         let over = loop {
             tokio::select! {
                 biased;
@@ -206,9 +207,13 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
                 () = &mut reading => break Over::Silent,
                 _ = child.wait() => break Over::Dead,
                 () = &mut listening => listening = Box::pin(pending()),
-                () = &mut writing => writing = Box::pin(pending()),
+                () = &mut writing, if !writing.is_terminated() => (),
             }
         };
+        // What was to be said last is: that nobody waits for an answer any more, say.
+        if over == Over::Asked && !writing.is_terminated() {
+            let _ = timeout(LAST_WORDS, &mut writing).await;
+        }
         // Its input ends with this; what it says from now on is heard, so that it can end.
         drop(writing);
         let reading_on = async {
@@ -272,8 +277,19 @@ impl Drop for Group {
     }
 }
 
-async fn write(mut input: ChildStdin, mut unwritten: mpsc::Receiver<ByteString>) {
-    while let Some(text) = unwritten.recv().await {
+/// Writes what there is to say until it is time to stop.
+async fn write(
+    mut input: ChildStdin,
+    mut unwritten: mpsc::Receiver<ByteString>,
+    stop: &CancellationToken,
+) {
+    loop {
+        let text = tokio::select! {
+            biased;
+            text = unwritten.recv() => text,
+            () = stop.cancelled() => return,
+        };
+        let Some(text) = text else { return };
         let mut line = text.into_bytes().to_vec();
         line.push(b'\n');
         if input.write_all(&line).await.is_err() || input.flush().await.is_err() {

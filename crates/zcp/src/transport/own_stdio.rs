@@ -2,6 +2,7 @@
 //! them any more. Pipes and sockets, which is what clients start servers with, are waited for
 //! like any connection; a thread stands in for files and terminals.
 
+use futures_util::future::BoxFuture;
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -9,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub(super) struct OwnStdio {
     pub(super) input: Box<dyn AsyncRead + Send + Unpin>,
     pub(super) output: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Nobody reads the output any more, as far as the system tells.
+    pub(super) unread: BoxFuture<'static, ()>,
     /// Puts both back into the mode they were in: whoever started the server may share them.
     _restore: Vec<Restore>,
 }
@@ -24,7 +27,10 @@ mod platform {
         fs::File,
         os::{fd::OwnedFd, unix::net},
     };
-    use tokio::net::{UnixStream, unix::pipe};
+    use tokio::{
+        io::Interest,
+        net::{UnixStream, unix::pipe},
+    };
 
     /// Takes both. The public ones become nothing to read, and standard error.
     pub(in super::super) fn take() -> io::Result<OwnStdio> {
@@ -33,7 +39,9 @@ mod platform {
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
         let restore = vec![Restore::of(&input)?, Restore::of(&output)?];
+        let watched = output.try_clone()?;
         Ok(OwnStdio {
+            unread: Box::pin(unread(watched)),
             input: match kind(&input)? {
                 FileType::Fifo => Box::new(pipe::Receiver::from_owned_fd(input)?),
                 FileType::Socket => Box::new(socket(input)?),
@@ -46,6 +54,29 @@ mod platform {
             },
             _restore: restore,
         })
+    }
+
+    /// Waits until the other end of a pipe or socket is closed; for ever with anything else.
+    async fn unread(output: OwnedFd) {
+        let closed = match kind(&output) {
+            Ok(FileType::Fifo) => pipe_closed(output).await,
+            Ok(FileType::Socket) => socket_closed(output).await,
+            _ => Ok(false),
+        };
+        if !closed.unwrap_or_default() {
+            std::future::pending().await
+        }
+    }
+
+    async fn pipe_closed(output: OwnedFd) -> io::Result<bool> {
+        Ok(pipe::Sender::from_owned_fd(output)?.ready(Interest::ERROR).await?.is_error())
+    }
+
+    async fn socket_closed(output: OwnedFd) -> io::Result<bool> {
+        let socket = socket(output)?;
+        // Nothing comes this way but the end; which ends, is told to those who ask for both.
+        socket.ready(Interest::READABLE).await?;
+        Ok(socket.ready(Interest::READABLE | Interest::WRITABLE).await?.is_write_closed())
     }
 
     fn kind(file: &OwnedFd) -> io::Result<FileType> {
@@ -83,7 +114,8 @@ mod platform {
 
     pub(in super::super) fn take() -> io::Result<OwnStdio> {
         let input = Box::new(thread::reader(io::stdin()));
-        Ok(OwnStdio { input, output: Box::new(tokio::io::stdout()), _restore: vec![] })
+        let output = Box::new(tokio::io::stdout());
+        Ok(OwnStdio { input, output, unread: Box::pin(std::future::pending()), _restore: vec![] })
     }
 
     pub(super) struct Restore;

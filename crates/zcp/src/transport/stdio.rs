@@ -9,7 +9,7 @@ use super::{
 use crate::{protocol::mcp::Mcp, runtime::Runtime};
 use bytes::{Buf, BytesMut};
 use http::Extensions;
-use std::io;
+use std::{future::pending, io};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
@@ -28,7 +28,7 @@ pub struct Stdio;
 impl Transport for Stdio {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
         let own = own_stdio::take()?;
-        converse(Mcp::new(runtime), own.input, own.output, stop).await
+        converse(Mcp::new(runtime), own.input, own.output, own.unread, stop).await
     }
 }
 
@@ -47,15 +47,16 @@ where
     O: AsyncWrite + Send + Unpin + 'static,
 {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
-        converse(Mcp::new(runtime), self.input, self.output, stop).await
+        converse(Mcp::new(runtime), self.input, self.output, pending(), stop).await
     }
 }
 
-/// One conversation over a pair of byte streams.
+/// One conversation over a pair of byte streams. `unread` tells that nobody reads the output.
 async fn converse(
     mcp: Mcp,
     input: impl AsyncRead + Send + Unpin,
     output: impl AsyncWrite + Send + Unpin,
+    unread: impl Future<Output = ()> + Send,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (outbox, inbox) = outbox();
@@ -66,12 +67,13 @@ async fn converse(
         served = serve(&conversation, input, &inbox, &mut writer) => served,
         () = stop.cancelled() => Ok(()),
     };
-    // What was asked before the end is answered.
+    // What was asked before the end is answered, as long as anybody reads the answers.
     mcp.hear_no_more();
     conversation.tracker.close();
     let drained = tokio::time::timeout(DRAIN, conversation.tracker.wait());
     let written = tokio::select! {
         _ = drained => Ok(()),
+        () = unread => Err(io::ErrorKind::BrokenPipe.into()),
         written = writer.write_as_they_come(&inbox), if served.is_ok() => written,
     };
     let last = async {
