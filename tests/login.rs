@@ -57,6 +57,8 @@ async fn twenty_processes_spend_a_token_once() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("twenty"));
     issuer.known().lifetime = 1;
     connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached").close().await;
+    // On a busy machine the token was too old for the greeting already.
+    let before = issuer.known().renewed;
     // The token has ended, for everybody.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().valid.clear();
@@ -68,7 +70,7 @@ async fn twenty_processes_spend_a_token_once() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let known = issuer.known();
-    assert_eq!((known.renewed, known.spent_twice, known.consents), (1, 0, 1));
+    assert_eq!((known.renewed - before, known.spent_twice, known.consents), (1, 0, 1));
 }
 
 #[tokio::test]
@@ -117,6 +119,7 @@ async fn a_renewal_is_kept_though_nobody_waits_for_it() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("dropped"));
     issuer.known().lifetime = 1;
     let client = connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached");
+    let before = issuer.known().renewed;
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().lifetime = 3600;
     // The issuer takes 50 ms for a token.
@@ -124,7 +127,7 @@ async fn a_renewal_is_kept_though_nobody_waits_for_it() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     client.ping().await.expect("it is reached");
     let known = issuer.known();
-    assert_eq!((known.renewed, known.spent_twice, known.consents), (1, 0, 1));
+    assert_eq!((known.renewed - before, known.spent_twice, known.consents), (1, 0, 1));
 }
 
 #[tokio::test]
@@ -255,11 +258,12 @@ async fn a_login_that_was_ended_elsewhere_stays_ended() {
     let running = connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached");
     let other = OAuth::logged_in(vault(&folder), "log in first");
     assert!(other.log_out(&issuer.url()).await.expect("it is taken back"));
+    let before = issuer.known().renewed;
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().valid.clear();
     running.ping().await.expect("the user is asked again");
     let known = issuer.known();
-    assert_eq!((known.renewed, known.consents), (0, 2));
+    assert_eq!((known.renewed - before, known.consents), (0, 2));
 }
 
 #[tokio::test]
@@ -267,6 +271,7 @@ async fn an_issuer_in_trouble_costs_nobody_their_login() {
     let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("trouble"));
     issuer.known().lifetime = 1;
     connect(&issuer, by_user(Some(vault(&folder)))).await.expect("it is reached").close().await;
+    let before = issuer.known().renewed;
     tokio::time::sleep(Duration::from_millis(1200)).await;
     issuer.known().is_busy = true;
     issuer.known().valid.clear();
@@ -274,7 +279,7 @@ async fn an_issuer_in_trouble_costs_nobody_their_login() {
     connect(&issuer, quiet()).await.expect_err("no token is given now");
     issuer.known().is_busy = false;
     connect(&issuer, quiet()).await.expect("the token was kept");
-    assert_eq!(issuer.known().renewed, 1);
+    assert_eq!(issuer.known().renewed - before, 1);
 }
 
 #[tokio::test]
