@@ -2,8 +2,12 @@
 
 use super::{Result, is_one_way};
 use globset::{GlobBuilder, GlobSet};
+use sha2::{Digest, Sha256};
 use zcp::ListKind;
 use zcp_scripts::Mount;
+
+/// The longest name of a tool or a prompt: some model APIs refuse a whole list for a longer one.
+const LONGEST_NAME: usize = 64;
 
 /// What is offered, and what its name begins with.
 #[derive(Debug, Clone)]
@@ -40,8 +44,24 @@ impl Choice {
         };
         // What a tool said at length can be read, whatever else can.
         let is_output = name.starts_with("output://");
-        (is_output || patterns.take(name)).then(|| format!("{}{name}", self.prefix))
+        let is_address = !matches!(kind, ListKind::Tools | ListKind::Prompts);
+        (is_output || patterns.take(name)).then(|| {
+            let whole = format!("{}{name}", self.prefix);
+            if is_address { whole } else { bounded(whole) }
+        })
     }
+}
+
+/// A name that model APIs take: one that is longer ends with a digest of all of it, so that two
+/// stay two, and each is the same tomorrow.
+fn bounded(name: String) -> String {
+    if name.chars().count() <= LONGEST_NAME {
+        return name;
+    }
+    let digest: String =
+        Sha256::digest(&name).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let start: String = name.chars().take(LONGEST_NAME - 1 - digest.len()).collect();
+    format!("{start}_{digest}")
 }
 
 /// Patterns, of which those with `!` before them take something out again.
@@ -104,5 +124,22 @@ mod tests {
         );
         mount.folder = Some("x".into());
         assert!(Choice::new("far", &mount).is_err());
+    }
+
+    #[test]
+    fn long_names_are_shortened_and_stay_apart() {
+        let mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
+        let choice = Choice::new("far", &mount).unwrap();
+        let name = |kind, name: &str| choice.name(kind, name).unwrap();
+        let longest = "x".repeat(60);
+        assert_eq!(name(ListKind::Tools, &longest), format!("far_{longest}"));
+        let (one, other) = (format!("{}_one", "x".repeat(70)), format!("{}_two", "x".repeat(70)));
+        let short = name(ListKind::Tools, &one);
+        assert_eq!(short, format!("far_{}_99bf4fbb", "x".repeat(51)));
+        assert_eq!(short, name(ListKind::Prompts, &one));
+        assert_ne!(short, name(ListKind::Tools, &other));
+        assert_eq!(short.len(), 64);
+        // Addresses are no names.
+        assert!(name(ListKind::Resources, &one).ends_with("_one"));
     }
 }
