@@ -113,6 +113,43 @@ async fn wrong_arguments_reach_no_script() {
 }
 
 #[tokio::test]
+async fn texts_are_what_they_say_where_the_schema_wants_that() {
+    let folder = Folder::new("texts");
+    let tool = "# Shows.\n# @param count integer\n# @param [loud] boolean\n# @param [tags] string[]\n# @param [word] string\ncat";
+    let policy = "[[rules]]\ntool = \"show\"\narguments = { count = \"7\" }\naction = \"deny\"\n";
+    let files = [("tools/show.sh", tool), ("policy.toml", policy)];
+    let mut client = serve(&folder, &files).await;
+    let said = json!({ "count": "5", "loud": "true", "tags": "[\"a\"]", "word": "5" });
+    let shown = result(&mut client, "show", said).await;
+    let meant = json!({ "count": 5, "loud": true, "tags": ["a"], "word": "5" });
+    assert_eq!(shown["structuredContent"], meant, "{shown}");
+    // What does not fit then either is refused as it came.
+    let said = json!({ "count": "5", "loud": "often" });
+    let refused = result(&mut client, "show", said).await;
+    assert_eq!(refused["isError"], true);
+    assert!(text(&refused).contains("count") && text(&refused).contains("loud"), "{refused}");
+    // A policy sees what the script would see.
+    let denied = result(&mut client, "show", json!({ "count": " 7" })).await;
+    assert_eq!(denied["isError"], true, "{denied}");
+    assert!(text(&denied).contains("policy"), "{denied}");
+}
+
+#[tokio::test]
+async fn more_arguments_than_variables_can_hold_are_on_standard_input() {
+    let folder = Folder::new("many-arguments");
+    let count = "# Counts.\nwc -c; printf '%s' \"$ARG_SHORT\"";
+    let env = "# Counts.\n# @args env\necho never";
+    let mut client = serve(&folder, &[("tools/count.sh", count), ("tools/env.sh", env)]).await;
+    let long = (0..100).map(|n| (format!("long{n}"), Value::from("x".repeat(31 * 1024))));
+    let args: Value = long.chain([("short".to_owned(), Value::from("here"))]).collect();
+    let counted = result(&mut client, "count", args.clone()).await;
+    let expected = format!("{}\nhere", args.to_string().len());
+    assert_eq!(text(&counted).trim(), expected);
+    let refused = client.ask(request(8, "tools/call", call("env", args))).await;
+    assert!(refused.to_string().contains("all arguments together"), "{refused}");
+}
+
+#[tokio::test]
 async fn output_becomes_what_it_is() {
     let png = "\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR";
     let folder = Folder::new("kinds");

@@ -6,6 +6,8 @@ use std::{collections::HashSet, ffi::OsString};
 
 /// The longest argument that becomes a variable; the system has its own limit.
 const LONGEST: usize = 32 * 1024;
+/// How much all variables together may be; the system has a limit for that, too.
+const MOST_TOGETHER: usize = 512 * 1024;
 
 /// Arguments as a script is given them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,7 +30,13 @@ pub(crate) fn give(form: &Form, args: &Map<String, Value>) -> Result<Given, Stri
                     "`{name}` must have at most {LONGEST} bytes, and no NUL character"
                 ));
             }
-            Given { env: variables(args), ..Given::default() }
+            let env = variables(args);
+            if env.len() < args.len() {
+                return Err(format!(
+                    "all arguments together must have at most {MOST_TOGETHER} bytes"
+                ));
+            }
+            Given { env, ..Given::default() }
         }
         Form::Argv(template) => Given { argv: fill(template, args)?, ..Given::default() },
         Form::McpBash => Given::default(),
@@ -46,13 +54,28 @@ pub(crate) fn with_defaults(mut args: Map<String, Value>, schema: &Value) -> Map
     args
 }
 
-/// `ARG_NAME` for each: strings as they are, everything else as JSON.
+/// `ARG_NAME` for each: strings as they are, everything else as JSON. If all together are too much,
+/// the longest are left out.
 fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
     let given = |(name, value): (&String, &Value)| {
         let value = plain(value);
-        fits(&value).then(|| (variable(name).into(), value.into()))
+        fits(&value).then(|| (variable(name), value))
     };
-    args.iter().filter_map(given).collect()
+    let mut all: Vec<(String, String)> = args.iter().filter_map(given).collect();
+    let length = |(name, value): &(String, String)| name.len() + value.len();
+    let mut together: usize = all.iter().map(length).sum();
+    if together > MOST_TOGETHER {
+        let mut lengths: Vec<usize> = all.iter().map(length).collect();
+        lengths.sort_unstable();
+        while let Some(longest) = lengths.pop().filter(|_| together > MOST_TOGETHER) {
+            // The last of those that are as long.
+            if let Some(at) = all.iter().rposition(|one| length(one) == longest) {
+                all.remove(at);
+            }
+            together -= longest;
+        }
+    }
+    all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// The variable an argument is.
@@ -230,5 +253,21 @@ mod tests {
         assert_eq!(env, ["ARG_A_B=x y", "ARG_N=1.5", "ARG_LIST=[1]"]);
         // Where there is no other way it is not left out.
         assert!(give(&Form::Env, &args).is_err_and(|why| why.contains("`big`")));
+    }
+
+    #[test]
+    fn of_too_many_variables_the_longest_are_left_out() {
+        let long = (0..30).map(|n| (format!("long{n}"), Value::from("x".repeat(31_000))));
+        let args: Map<String, Value> =
+            long.chain([("short".to_owned(), Value::from("here"))]).collect();
+        let given = give(&Form::Both, &args).expect("variables");
+        let length = |(name, value): &(OsString, OsString)| name.len() + value.len();
+        let together: usize = given.env.iter().map(length).sum();
+        assert!(together <= MOST_TOGETHER && together > MOST_TOGETHER - 32_000, "{together}");
+        assert!(given.env.contains(&("ARG_SHORT".into(), "here".into())));
+        // All are on standard input.
+        assert_eq!(given.stdin, serde_json::to_vec(&args).ok());
+        let refused = give(&Form::Env, &args);
+        assert!(refused.is_err_and(|why| why.contains("together")));
     }
 }

@@ -123,6 +123,8 @@ impl<'a> Record<'a> {
             return Err(self.denied("audit_required", Some("calls cannot be written down")));
         }
         let args = input.args().inspect_err(|_| self.decision = Decision::Invalid)?;
+        // What is decided is decided about what the script would get.
+        let (args, fits) = script.check(args);
         self.args = arguments::with_defaults(args, &script.schema);
         let has_variables = matches!(script.form, Form::Both | Form::Env);
         if let Some(name) = arguments::twice(&self.args).filter(|_| has_variables) {
@@ -135,7 +137,7 @@ impl<'a> Record<'a> {
             return Err(self.denied(&verdict.rule, verdict.message.as_deref()));
         }
         self.rule = verdict.rule.clone();
-        script.check(input).inspect_err(|_| self.decision = Decision::Invalid)?;
+        fits.inspect_err(|_| self.decision = Decision::Invalid)?;
         match policy.judge(script, &script.host).await {
             Judged::Allowed => (),
             Judged::Denied(why) => return Err(self.denied("policy.sh", Some(&why))),

@@ -7,6 +7,7 @@ mod catalog;
 mod completions;
 mod confine;
 mod content;
+mod convert;
 mod globs;
 mod host;
 mod icons;

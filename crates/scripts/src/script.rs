@@ -6,6 +6,7 @@ use crate::{
     call::{self, Noted},
     catalog::Program,
     confine::{Needs, Rules},
+    convert,
     host::Host,
     icons::icons,
     interpreter::{self, Start},
@@ -26,7 +27,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
-use zcp::{CallError, Ctx, Input, Output, Result, Signature, Tool};
+use zcp::{CallError, Ctx, Output, Result, Signature, Tool};
 use zcp_schema::Lazy;
 
 /// How long a script may take unless it says otherwise.
@@ -162,11 +163,21 @@ impl Script {
         hints.is_some_and(|hints| hints.read_only_hint == Some(true))
     }
 
-    /// What is wrong with arguments, in words a model can act on.
-    pub(crate) fn check(&self, input: &Input) -> Result<()> {
-        let Some(check) = &self.check_input else { return Ok(()) };
-        let fits = check.check(&self.schema, &input.args()?);
-        fits.map_err(|why| CallError::new(format!("bad arguments: {why}")))
+    /// Arguments as they fit, and what is wrong with them, in words a model can act on. Those that
+    /// do not fit as they came, and do as what their texts say, are taken as that.
+    pub(crate) fn check(&self, args: Map<String, Value>) -> (Map<String, Value>, Result<()>) {
+        let Some(check) = &self.check_input else { return (args, Ok(())) };
+        let args = Value::Object(args);
+        let fits = check.check(&self.schema, &args);
+        let Value::Object(args) = args else { return (Map::new(), Ok(())) };
+        let Err(why) = fits else { return (args, Ok(())) };
+        if let Some(converted) = convert::converted(&args, &self.schema).map(Value::Object)
+            && check.check(&self.schema, &converted).is_ok()
+            && let Value::Object(converted) = converted
+        {
+            return (converted, Ok(()));
+        }
+        (args, Err(CallError::new(format!("bad arguments: {why}"))))
     }
 
     /// Whether an answer is what it promises.
