@@ -387,6 +387,36 @@ async fn one_mistake_leaves_the_rest_alone() {
 }
 
 #[tokio::test]
+async fn what_is_strange_and_harmless_leaves_the_tool_alone() {
+    let folder = Folder::new("strange");
+    write(&folder, "tools/both.sh", "echo both");
+    let both = r#"{ "inputSchema": { "type": "object" }, "arguments": {}, "timeoutSecs": "abc" }"#;
+    write(&folder, "tools/both.meta.json", both);
+    write(&folder, "tools/at-once.sh", "sleep 0.1; echo done");
+    write(&folder, "tools/at-once.meta.json", r#"{ "timeoutSecs": 0 }"#);
+    write(&folder, "tools/lost.sh", "# Lost.\n# @cwd nowhere\npwd");
+    write(&folder, "tools/never.sh", "# Never.\n# @limit concurrency 0\necho never");
+    let scripts = open(&folder);
+    let mistakes = scripts.mistakes().borrow().clone();
+    for words in [
+        "both.sh: `timeoutSecs` is as if it were not said: `abc` is no time",
+        "at-once.sh: `timeoutSecs` is as if it were not said",
+        "nowhere, which is no folder",
+        "the limit `concurrency` is 0",
+    ] {
+        assert!(mistakes.iter().any(|why| why.contains(words)), "{words}: {mistakes:?}");
+    }
+    assert_eq!(mistakes.len(), 4, "{mistakes:?}");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    assert_eq!(text(&result(&mut client, "both", json!({})).await), "both");
+    assert_eq!(text(&result(&mut client, "at-once", json!({})).await), "done");
+    let lost = result(&mut client, "lost", json!({})).await;
+    assert!(text(&lost).contains("the folder `nowhere`"), "{lost}");
+    let unknown = client.ask(request(8, "tools/call", call("never", json!({})))).await;
+    assert!(unknown.get("error").is_some(), "{unknown}");
+}
+
+#[tokio::test]
 async fn resources_and_prompts_come_from_files_and_programs() {
     let folder = Folder::new("resources");
     let mut client = serve(&folder, &[

@@ -52,7 +52,9 @@ pub(crate) struct Snapshot {
 
 /// Looks at a folder.
 pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
-    let (project, mistakes) = Project::open(root, host.whole_env());
+    let (project, mut mistakes) = Project::open(root, host.whole_env());
+    let said = project.tools.values().chain([&project.defaults]);
+    mistakes.extend(said.flat_map(|said| &said.mistakes).map(|why| format!("zcp.toml: {why}")));
     let project = Arc::new(project);
     let registered = registered(&project, host);
     let mut gathering = Gathering {
@@ -149,11 +151,15 @@ impl Gathering {
         let mut names = HashSet::new();
         for (found, said) in scripts {
             let path = found.path.clone();
+            let strange = said.iter().flat_map(|said| &said.mistakes);
+            self.mistakes.extend(strange.map(|why| format!("{}: {why}", path.display())));
             let mut pages = vec![];
             let made = said.and_then(|mut said| {
                 pages.extend(self.page(&found, &mut said)?);
                 self.script(found, said)
             });
+            let wrong = made.iter().flatten().find_map(Script::mistake);
+            self.mistakes.extend(wrong.map(|why| format!("{}: {why}", path.display())));
             for page in pages {
                 self.pages.insert(page.uri.clone(), page.file);
                 self.add(|catalog| catalog.resource(page.resource));

@@ -157,6 +157,12 @@ impl Script {
         }
     }
 
+    /// What will keep it from running, and is not said by anything else.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let cwd = self.cwd();
+        (!cwd.is_dir()).then(|| format!("it is to run in {}, which is no folder", cwd.display()))
+    }
+
     /// Whether it says that it changes nothing.
     pub(crate) fn reads_only(&self) -> bool {
         let hints = self.manifest.annotations.as_ref();

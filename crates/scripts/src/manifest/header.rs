@@ -8,7 +8,7 @@
 //! # @read-only
 //! ```
 
-use super::{AsTask, Form, Manifest, Sandbox, params, size_of, time_of};
+use super::{AsTask, Form, Manifest, Sandbox, params, size_of, time_of, time_said};
 use serde_json::{Map, Value, json};
 use zcp::wire::mcp::tools::ToolAnnotations;
 
@@ -81,6 +81,7 @@ fn comment<'a>(lines: &'a [&'a str]) -> (Vec<&'a str>, &'a [&'a str]) {
             Some(words) => out.push(words),
             None if line.is_empty() && out.iter().all(|line| is_for_others(line)) => (),
             None if line == "<?php" || line == "@echo off" => (),
+            None if is_directive(line) && out.iter().all(|line| is_for_others(line)) => (),
             None => break,
         }
         at += 1;
@@ -119,15 +120,24 @@ fn of_line(line: &str) -> Option<&str> {
     Some(words.strip_prefix(' ').unwrap_or(words).trim_end())
 }
 
+/// `"use strict";`, which comes before everything in JavaScript.
+fn is_directive(line: &str) -> bool {
+    let line = line.trim_end().trim_end_matches(';');
+    matches!(line, "\"use strict\"" | "'use strict'")
+}
+
 fn is_for_others(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || FOR_OTHERS.iter().any(|start| line.starts_with(start))
 }
 
-/// A Python docstring, if it is the first statement.
+/// A Python docstring, if it is the first statement that does something.
 fn docstring<'a>(lines: &'a [&'a str]) -> Option<Vec<&'a str>> {
-    let first = lines.iter().position(|line| !line.trim().is_empty())?;
-    let line = lines[first].trim_start().trim_start_matches(['r', 'R']);
+    let says_nothing = |line: &str| {
+        line.is_empty() || line.starts_with('#') || line.starts_with("from __future__ import ")
+    };
+    let first = lines.iter().position(|line| !says_nothing(line.trim()))?;
+    let line = lines[first].trim_start().trim_start_matches(['r', 'R', 'u', 'U']);
     let quotes = ["\"\"\"", "'''"].into_iter().find(|quotes| line.starts_with(quotes))?;
     let mut inside = vec![];
     let line = &line[3..];
@@ -276,10 +286,10 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
                 .env_allow
                 .extend(rest.split([' ', ',']).filter(|n| !n.is_empty()).map(str::to_owned)),
         },
-        "timeout" => said.timeout = Some(time_of(rest)?),
+        "timeout" => said.timeout = Some(time_said(&json!(rest))?),
         "timeout-hint" => said.timeout_hint = text(),
         "progress-extends-timeout" => said.progress_extends_timeout = Some(true),
-        "max-timeout" => said.max_timeout = Some(time_of(rest)?),
+        "max-timeout" => said.max_timeout = Some(time_said(&json!(rest))?),
         "task" => {
             said.task = Some(match rest {
                 "" | "allowed" => AsTask::Allowed,
@@ -317,13 +327,19 @@ fn hint(said: &mut Manifest, set: impl FnOnce(&mut ToolAnnotations)) {
 
 /// A MIME type, or the schema of the structure it gives.
 fn returns(said: &mut Manifest, rest: &str) -> Result<(), String> {
+    let is_schema = |text: &str| {
+        let inside = text.strip_prefix('{').map(str::trim_start);
+        inside.is_some_and(|inside| inside.starts_with(['"', '}']))
+    };
     match rest {
-        schema if schema.starts_with('{') => {
+        schema if is_schema(schema) => {
             said.output_schema =
                 Some(serde_json::from_str::<Value>(schema).map_err(|error| error.to_string())?);
         }
         "json" => said.returns = Some("application/json".into()),
         "text" => said.returns = Some("text/plain".into()),
+        // A type of JSDoc says nothing of what is printed.
+        kind if kind.starts_with('{') => (),
         mime => {
             let mime = mime.split_whitespace().next().unwrap_or_default();
             // Words for people are no type.
@@ -351,7 +367,7 @@ fn limit(said: &mut Manifest, rest: &str) -> Result<(), String> {
             );
         }
     }
-    Ok(())
+    limits.check()
 }
 
 #[cfg(test)]
@@ -419,8 +435,34 @@ mod tests {
             "'''Adds.\n\n:param int a: The one.\n:param b: The other.\n:returns: the sum\n'''\n";
         assert_eq!(schema(sphinx)["properties"]["a"]["type"], "integer");
         assert_eq!(schema(sphinx)["properties"]["b"]["description"], "The other.");
+        for before in ["from __future__ import annotations\n\n", "# -*- coding: utf-8 -*-\n"] {
+            for quotes in ["\"\"\"", "r\"\"\"", "u'''", "R'''"] {
+                let closing = &quotes[quotes.len() - 3..];
+                let text = format!("#!/usr/bin/python3\\n{before}{quotes}Adds.{closing}\\n");
+                let said = of_text(&text).expect("a header");
+                assert_eq!(said.description.as_deref(), Some("Adds."), "{text}");
+            }
+        }
         let inline = "# /// script\n# dependencies = [\"x\"]\n# ///\n# Adds.\nprint(1)\n";
         assert_eq!(of_text(inline).expect("a header").description.as_deref(), Some("Adds."));
+    }
+
+    #[test]
+    fn the_habits_of_javascript_are_understood() {
+        let text = "#!/usr/bin/env node\n'use strict';\n\n/**\n * Tells the weather.\n *\n * @param {string} city - The city\n * @param {number} [days=3] How many days\n * @param {string[]} [tags] - Only these\n * @returns {Promise<string>} words\n */\nmain();\n";
+        let said = of_text(text).expect("a header");
+        assert_eq!(said.description.as_deref(), Some("Tells the weather."));
+        assert_eq!((&said.returns, &said.output_schema), (&None, &None));
+        assert_eq!(
+            said.schema(),
+            Ok(json!({ "type": "object", "properties": {
+                "city": { "type": "string", "description": "The city" },
+                "days": { "type": "number", "default": 3, "description": "How many days" },
+                "tags": { "type": "array", "items": { "type": "string" }, "description": "Only these" },
+            }, "required": ["city"] }))
+        );
+        let line = of_text("\"use strict\"\n// Adds.\n").expect("a header");
+        assert_eq!(line.description.as_deref(), Some("Adds."));
     }
 
     #[test]

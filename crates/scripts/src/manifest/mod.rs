@@ -1,6 +1,7 @@
 //! What is said of a script: by the file beside it, by the comment at its top, or by nothing.
 
 mod header;
+mod members;
 mod params;
 mod sidecar;
 
@@ -15,25 +16,22 @@ use zcp::wire::mcp::tools::ToolAnnotations;
 /// What is said of a script. Everything may be left out.
 ///
 /// Members have the names of the protocol; where people write something else by habit, that is
-/// understood too.
+/// understood too: see `members`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
 pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     /// JSON Schema of the arguments.
-    #[serde(alias = "arguments", alias = "input", alias = "input_schema")]
     pub(crate) input_schema: Option<Value>,
     /// The same, in short: a name and a few words for each.
-    #[serde(alias = "parameters")]
     pub(crate) params: Option<Map<String, Value>>,
-    #[serde(alias = "output", alias = "output_schema")]
     pub(crate) output_schema: Option<Value>,
     pub(crate) annotations: Option<ToolAnnotations>,
-    #[serde(alias = "icon", deserialize_with = "one_or_many")]
+    #[serde(deserialize_with = "one_or_many")]
     pub(crate) icons: Vec<Value>,
-    #[serde(rename = "_meta", alias = "meta")]
+    #[serde(rename = "_meta")]
     pub(crate) meta: Option<Map<String, Value>>,
     /// How arguments reach it.
     pub(crate) args: Option<Form>,
@@ -45,16 +43,13 @@ pub(crate) struct Manifest {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: BTreeMap<String, String>,
     /// Variables of the server's environment it is shown.
-    #[serde(alias = "env_allow", alias = "envAllowlist")]
     pub(crate) env_allow: Vec<String>,
-    #[serde(alias = "timeoutSecs", alias = "timeout_secs", deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     pub(crate) timeout: Option<Duration>,
-    #[serde(alias = "timeout_hint")]
     pub(crate) timeout_hint: Option<String>,
     /// A sign of progress begins the time anew.
-    #[serde(alias = "progress_extends_timeout")]
     pub(crate) progress_extends_timeout: Option<bool>,
-    #[serde(alias = "maxTimeoutSecs", alias = "max_timeout", deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     pub(crate) max_timeout: Option<Duration>,
     /// Whether it goes on as a task.
     pub(crate) task: Option<AsTask>,
@@ -62,6 +57,9 @@ pub(crate) struct Manifest {
     /// What it may not do.
     pub(crate) sandbox: Option<Sandbox>,
     pub(crate) enabled: Option<bool>,
+    /// What was not understood, and is as if it were not said.
+    #[serde(skip)]
+    pub(crate) mistakes: Vec<String>,
 }
 
 /// How arguments reach a script.
@@ -186,6 +184,8 @@ impl Manifest {
         env.extend(self.env);
         let mut env_allow = self.env_allow;
         env_allow.extend(other.env_allow);
+        let mut mistakes = self.mistakes;
+        mistakes.extend(other.mistakes);
         let many = |own: Vec<Value>, other| if own.is_empty() { other } else { own };
         Self {
             name: self.name.or(other.name),
@@ -213,6 +213,7 @@ impl Manifest {
             limits: self.limits.or(other.limits),
             sandbox: self.sandbox.or(other.sandbox),
             enabled: self.enabled.or(other.enabled),
+            mistakes,
         }
     }
 
@@ -230,6 +231,26 @@ impl Manifest {
 }
 
 impl Limits {
+    /// A script that may have none of something could not run at all.
+    fn check(&self) -> Result<(), String> {
+        let none = [
+            ("output", self.output == Some(0)),
+            ("memory", self.memory == Some(0)),
+            ("cpu", self.cpu == Some(Duration::ZERO)),
+            ("files", self.open_files == Some(0)),
+            ("processes", self.processes == Some(0)),
+            ("concurrency", self.concurrency == Some(0)),
+            ("rate", self.rate == Some(0)),
+        ];
+        match none.iter().find(|(_, is_none)| *is_none) {
+            Some((name, _)) => Err(format!(
+                "the limit `{name}` is 0: say more, or leave it out; `enabled` and `@hidden` say \
+                 what is no tool"
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn or(self, other: Self) -> Self {
         Self {
             output: self.output.or(other.output),
@@ -325,6 +346,15 @@ pub(crate) fn time_of(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("`{text}` is no time such as 30s or 2m: {error}"))
 }
 
+/// A time in which something can be done.
+fn time_said(value: &Value) -> Result<Duration, String> {
+    match time(value).map_err(|error| error.to_string())? {
+        Some(Duration::ZERO) => Err("in no time nothing can be done".to_owned()),
+        Some(time) => Ok(time),
+        None => Err(format!("{value} is no time such as 30 or \"2m\"")),
+    }
+}
+
 pub(crate) fn size<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
     Ok(match Value::deserialize(value)? {
         Value::Number(bytes) => bytes.as_u64(),
@@ -363,6 +393,42 @@ mod tests {
         assert_eq!(time_of("90"), Ok(Duration::from_secs(90)));
         assert_eq!(time_of("1m 30s"), Ok(Duration::from_secs(90)));
         assert!(time_of("soon").is_err());
+    }
+
+    #[test]
+    fn what_is_said_twice_or_strangely_costs_nobody_the_tool() {
+        let read = |said: Value| serde_json::from_value::<Manifest>(said).expect("a manifest");
+        let twice = read(json!({
+            "inputSchema": { "type": "object" }, "arguments": { "type": "array" },
+            "meta": { "a": 1 }, "_meta": { "b": 2 },
+            "timeoutSecs": null, "timeout": "2m", "timeout_secs": 5,
+        }));
+        assert_eq!(twice.input_schema, Some(json!({ "type": "object" })));
+        assert_eq!(twice.meta.map(Value::Object), Some(json!({ "a": 1 })));
+        assert_eq!((twice.timeout, twice.mistakes), (Some(Duration::from_secs(120)), vec![]));
+
+        for time in [json!("abc"), json!(0), json!("0s"), json!(-1), json!([5])] {
+            let said = read(json!({ "timeoutSecs": time, "maxTimeoutSecs": 9 }));
+            assert_eq!((said.timeout, said.max_timeout), (None, Some(Duration::from_secs(9))));
+            assert!(said.mistakes[0].starts_with("`timeoutSecs` is as if"), "{:?}", said.mistakes);
+        }
+        let extends = |text: &str| read(json!({ "progressExtendsTimeout": text }));
+        assert_eq!(extends("true").progress_extends_timeout, Some(true));
+        assert_eq!(extends("false").progress_extends_timeout, Some(false));
+        assert_eq!(extends("often").mistakes.len(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_a_mistake() {
+        for name in ["output", "memory", "cpu", "files", "processes", "concurrency", "rate"] {
+            let said = serde_json::from_value::<Manifest>(json!({ "limits": { name: 0 } }));
+            let why = said.expect_err("a mistake").to_string();
+            assert!(why.contains(&format!("`{name}` is 0")), "{why}");
+            assert!(of_text(&format!("# Does.\n# @limit {name} 0\n")).is_err(), "{name}");
+        }
+        for tag in ["timeout 0", "max-timeout 0s"] {
+            assert!(of_text(&format!("# Does.\n# @{tag}\n")).is_err(), "{tag}");
+        }
     }
 
     #[test]

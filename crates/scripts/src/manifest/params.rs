@@ -37,29 +37,33 @@ pub(super) fn schema(params: &Map<String, Value>) -> Result<Map<String, Value>, 
 }
 
 /// One argument: its name, its schema, and whether it must be given. `name`, then what it is, then
-/// `= default`, then words for the model; `[name]` and `name?` may be left out.
+/// `= default`, then words for the model; `[name]` and `name?` may be left out, and `[name=3]` has a
+/// default. What it is may also come first, as JSDoc has it: `{number} name - words`.
 pub(crate) fn shorthand(words: &str) -> Result<(String, Value, bool), String> {
     let words = words.trim();
-    let (name, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-    let name = name.trim_end_matches(':');
-    let (name, optional) = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        Some(name) => (name, true),
-        None => (name.trim_end_matches('?'), name.ends_with('?')),
+    let (before, rest) = match words.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((kind, rest)) => (Some(kind.trim()), rest.trim_start()),
+        None => (None, words),
     };
+    let Name { name, default: given, is_optional, rest } = Name::of(rest);
     if name.is_empty() {
         return Err(format!("`{words}` names no argument"));
     }
-    let rest = rest.trim_start();
-    let (kind, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let (schema, kind_is_one, rest) = match of_kind(kind) {
-        Some(schema) => (schema, true, rest.trim_start()),
+    let (kind, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let (mut schema, is_optional, rest) = match (before, of_kind(kind)) {
+        (Some(kind), _) => {
+            let optional = kind.ends_with('=') || kind.starts_with('?') || kind.ends_with('?');
+            (of_jsdoc(kind), is_optional || optional, rest)
+        }
+        (None, Some(schema)) => (schema, is_optional || kind.ends_with('?'), after.trim_start()),
         // No type: a string, and all of it are words.
-        None => (text(), false, words[words.len() - rest_of(words, name).len()..].trim_start()),
+        (None, None) => (text(), is_optional, rest),
     };
-    let optional = optional || (kind_is_one && kind.ends_with('?'));
-    let mut schema = schema;
-    let (default, description) = default_of(rest, &schema)?;
-    let needed = default.is_none() && !optional;
+    let (default, description) = match given {
+        Some(given) => (Some(default(given, &schema)?), rest),
+        None => default_of(rest, &schema)?,
+    };
+    let needed = default.is_none() && !is_optional;
     if let Some(default) = default {
         schema.insert("default".into(), default);
     }
@@ -70,10 +74,81 @@ pub(crate) fn shorthand(words: &str) -> Result<(String, Value, bool), String> {
     Ok((name.to_owned(), Value::Object(schema), needed))
 }
 
-/// What follows an argument's name.
-fn rest_of<'a>(words: &'a str, name: &str) -> &'a str {
-    let start = words.find(name).map_or(0, |at| at + name.len());
-    words[start..].trim_start_matches([']', '?', ':'])
+/// An argument's name, and what follows it.
+struct Name<'a> {
+    name: &'a str,
+    default: Option<&'a str>,
+    is_optional: bool,
+    rest: &'a str,
+}
+
+impl<'a> Name<'a> {
+    /// `name`, `name?`, `[name]` or `[name=default]`.
+    fn of(words: &'a str) -> Self {
+        if let Some((inside, rest)) = words.strip_prefix('[').and_then(closed) {
+            let (name, default) = match inside.split_once('=') {
+                Some((name, default)) => (name, Some(default.trim())),
+                None => (inside, None),
+            };
+            let rest = rest.trim_start_matches(':').trim_start();
+            return Self { name: name.trim(), default, is_optional: true, rest };
+        }
+        let (name, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+        let name = name.trim_end_matches(':');
+        let is_optional = name.ends_with('?');
+        let name = name.trim_end_matches('?');
+        Self { name, default: None, is_optional, rest: rest.trim_start() }
+    }
+}
+
+/// What is before a `]`, which may be in pairs within, and what is after it.
+fn closed(text: &str) -> Option<(&str, &str)> {
+    let mut open = 0_usize;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '[' => open += 1,
+            ']' if open == 0 => return Some((&text[..at], &text[at + 1..])),
+            ']' => open -= 1,
+            _ => (),
+        }
+    }
+    None
+}
+
+/// A type as JSDoc writes it. One that is not known may be anything.
+fn of_jsdoc(kind: &str) -> Map<String, Value> {
+    let kind = kind.trim_start_matches(['?', '!']).trim_end_matches(['=', '?']).trim();
+    let kind = kind.strip_prefix('(').and_then(|kind| kind.strip_suffix(')')).unwrap_or(kind);
+    let item = kind.strip_prefix("Array<").or_else(|| kind.strip_prefix("Array.<"));
+    if let Some(item) = item.and_then(|item| item.strip_suffix('>')) {
+        return list(of_jsdoc(item));
+    }
+    if let Some(item) = kind.strip_suffix("[]") {
+        return list(of_jsdoc(item));
+    }
+    let choices: Vec<&str> = kind.split('|').map(str::trim).collect();
+    let quoted = |choice: &&str| {
+        let inside = choice.strip_prefix(['"', '\''])?;
+        inside.strip_suffix(['"', '\'']).map(str::to_owned)
+    };
+    if let Some(all) = choices.iter().map(quoted).collect::<Option<Vec<String>>>() {
+        let mut one_of = text();
+        one_of.insert("enum".into(), all.into());
+        return one_of;
+    }
+    match choices[..] {
+        [one] if !one.contains('|') => of_kind(&one.to_lowercase()).unwrap_or_default(),
+        _ => Map::new(),
+    }
+}
+
+fn list(item: Map<String, Value>) -> Map<String, Value> {
+    let mut list = Map::new();
+    list.insert("type".into(), "array".into());
+    if !item.is_empty() {
+        list.insert("items".into(), Value::Object(item));
+    }
+    list
 }
 
 fn text() -> Map<String, Value> {
@@ -93,9 +168,7 @@ fn of_kind(kind: &str) -> Option<Map<String, Value>> {
         schema
     };
     if let Some(item) = kind.strip_suffix("[]") {
-        let mut list = schema("array");
-        list.insert("items".into(), Value::Object(of_kind(item)?));
-        return Some(list);
+        return Some(list(of_kind(item)?));
     }
     Some(match kind {
         "string" | "str" | "text" => schema("string"),
@@ -124,12 +197,21 @@ fn default_of<'a>(
         Some((word, rest)) => (word, rest),
         None => after.split_once(char::is_whitespace).unwrap_or((after, "")),
     };
-    let default = match schema.get("type").and_then(Value::as_str) {
-        Some("string") => Value::String(word.to_owned()),
-        kind => serde_json::from_str(word)
-            .map_err(|_| format!("the default `{word}` is no {}", kind.unwrap_or("JSON")))?,
-    };
-    Ok((Some(default), rest))
+    Ok((Some(default(word, schema)?), rest))
+}
+
+/// A default as its type has it.
+fn default(word: &str, schema: &Map<String, Value>) -> Result<Value, String> {
+    let quoted =
+        ['"', '\''].iter().find_map(|&quote| word.strip_prefix(quote)?.strip_suffix(quote));
+    let wrong = |kind: &str| format!("the default `{word}` is no {kind}");
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") => Ok(Value::String(quoted.unwrap_or(word).to_owned())),
+        Some(kind) => serde_json::from_str(word).map_err(|_| wrong(kind)),
+        // It may be anything.
+        None => Ok(serde_json::from_str(word)
+            .unwrap_or_else(|_| Value::String(quoted.unwrap_or(word).to_owned()))),
+    }
 }
 
 #[cfg(test)]
@@ -177,11 +259,59 @@ mod tests {
                 false,
             ),
             ("loud boolean = false", "loud", json!({ "type": "boolean", "default": false }), false),
+            (
+                "[days=3] integer - How many.",
+                "days",
+                json!({ "type": "integer", "default": 3, "description": "How many." }),
+                false,
+            ),
         ];
         for (words, name, schema, needed) in cases {
             assert_eq!(shorthand(words), Ok((name.to_owned(), schema, needed)), "{words}");
         }
         assert!(shorthand("count integer = many").is_err());
         assert!(shorthand("  ").is_err());
+    }
+
+    #[test]
+    fn jsdoc_says_the_type_first() {
+        let cases = [
+            (
+                "{string} city - The city",
+                json!({ "type": "string", "description": "The city" }),
+                true,
+            ),
+            (
+                "{number} [city=3] Words",
+                json!({ "type": "number", "default": 3, "description": "Words" }),
+                false,
+            ),
+            ("{boolean} [city]", json!({ "type": "boolean" }), false),
+            ("{integer=} city", json!({ "type": "integer" }), false),
+            ("{Object} city", json!({ "type": "object" }), true),
+            (
+                "{Array<number>} city",
+                json!({ "type": "array", "items": { "type": "number" } }),
+                true,
+            ),
+            (
+                "{string[]} [city=[\"a\", \"b\"]] - Some",
+                json!({ "type": "array", "items": { "type": "string" }, "default": ["a", "b"], "description": "Some" }),
+                false,
+            ),
+            ("{('a'|\"b\")} city", json!({ "type": "string", "enum": ["a", "b"] }), true),
+            (
+                "{string} [city=\"New York\"]",
+                json!({ "type": "string", "default": "New York" }),
+                false,
+            ),
+            ("{*} city anything", json!({ "description": "anything" }), true),
+            ("{string|number} city", json!({}), true),
+        ];
+        for (words, schema, needed) in cases {
+            assert_eq!(shorthand(words), Ok(("city".to_owned(), schema, needed)), "{words}");
+        }
+        assert!(shorthand("{number} [city=many]").is_err());
+        assert!(shorthand("{string}").is_err());
     }
 }

@@ -20,6 +20,7 @@ use listen::Listener;
 use patience::Patience;
 use process::Process;
 use std::{
+    io,
     path::{Path, PathBuf},
     pin::pin,
     process::ExitStatus,
@@ -78,10 +79,7 @@ pub(crate) enum End {
 
 /// Runs a script to its end. Dropping this ends the script.
 pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Result<Ran> {
-    let program = &job.recipe.program;
-    let process = nursery
-        .start(&job.recipe)
-        .map_err(|error| CallError::new(format!("{} cannot be started: {error}", name(program))))?;
+    let process = nursery.start(&job.recipe).map_err(|error| unstarted(&job.recipe, &error))?;
     let Process { stdin, stdout, stderr, channel, member, mut running } = process;
     let (Some(stdout), Some(stderr), Some(mut channel)) = (stdout, stderr, channel) else {
         return Err(CallError::new("the script has no output"));
@@ -181,6 +179,17 @@ async fn hear(listener: &mut Option<Listener<'_>>, channel: &mut Channel) -> Res
         Some(listener) => listener.listen(channel).await,
         None => Ok(()),
     }
+}
+
+/// Why something did not start: the system says the same of a program and of a folder that is not there.
+fn unstarted(recipe: &Recipe, error: &io::Error) -> CallError {
+    CallError::new(match recipe.cwd.is_dir() {
+        true => format!("{} cannot be started: {error}", name(&recipe.program)),
+        false => {
+            let folder = name(&recipe.cwd);
+            format!("it cannot be started: the folder `{folder}` it is to run in is not there")
+        }
+    })
 }
 
 fn name(program: &Path) -> String {
