@@ -22,6 +22,43 @@ fn every_shell_completes_every_command() {
     }
 }
 
+/// The names of the commands below one, as its help lists them.
+fn below(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_help_of_every_command_has_an_example() {
+    let mut waiting = vec![vec![]];
+    let mut count = 0;
+    while let Some(command) = waiting.pop() {
+        let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+        words.push("--help");
+        let help = printed(&words);
+        let example = format!("  zcp {}", command.join(" "));
+        let examples = help.split_once("Examples:").map_or("", |(_, examples)| examples);
+        assert!(examples.contains(example.trim_end()), "{command:?} has no example: {help}");
+        let further = below(&help).into_iter().map(|name| [&command[..], &[name]].concat());
+        waiting.extend(further);
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+}
+
+#[test]
+fn texts_for_shells_and_readers_are_json_for_programs() {
+    for command in [&["completions", "bash"][..], &["man"]] {
+        let json = printed(&[command, &["--json"]].concat());
+        let said: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(said["text"], printed(command), "{command:?}");
+    }
+}
+
 #[test]
 fn bash_understands_its_completions() {
     let folder = Folder::new("shell-bash");
@@ -41,12 +78,8 @@ fn the_manual_is_one_page_with_all_commands() {
     assert!(page.is_ascii(), "not every reader knows other letters");
     // What `zcp help` lists is in it.
     let help = printed(&["--help"]);
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed
-        .take_while(|line| !line.is_empty())
-        .map(|line| line.split_whitespace().next().expect("a name"));
     let mut count = 0;
-    for name in listed.filter(|name| *name != "help") {
+    for name in below(&help) {
         let heading = format!(".SH \"zcp {name}");
         assert!(page.contains(&heading), "{name} is not in the manual");
         count += 1;

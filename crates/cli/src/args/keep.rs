@@ -10,10 +10,17 @@ use std::path::PathBuf;
   zcp tasks cancel bX9… --data ./state")]
 pub(crate) enum TasksCommand {
     /// List them, oldest first.
+    #[command(after_help = "Examples:
+  zcp tasks ls --data ./state
+  zcp tasks ls --store redis://127.0.0.1/ --json")]
     Ls(Kept),
     /// Show one: what it asks, what it came to.
+    #[command(after_help = "Examples:
+  zcp tasks show bX9… --data ./state")]
     Show(OneTask),
     /// Give one up: whichever server runs it stops.
+    #[command(after_help = "Examples:
+  zcp tasks cancel bX9… --data ./state")]
     Cancel(OneTask),
 }
 
@@ -28,8 +35,13 @@ pub(crate) struct OneTask {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  zcp store check --store redis://127.0.0.1/")]
 pub(crate) enum StoreCommand {
     /// Try everything a server does with a store, and say how long it takes.
+    #[command(after_help = "Examples:
+  zcp store check --data ./state
+  zcp store check --store redis://127.0.0.1/")]
     Check(Kept),
 }
 

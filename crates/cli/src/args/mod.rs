@@ -53,7 +53,12 @@ impl fmt::Display for Exited {
 
 impl Error for Exited {}
 
-const EXIT_CODES: &str = "Exit codes:
+const MORE: &str = "Examples:
+  zcp new my-tools               begin a folder of scripts
+  zcp serve my-tools             serve it
+  zcp call my-tools hello        call a tool of it
+
+Exit codes:
   0  done
   1  something else went wrong
   2  what was typed is wrong
@@ -66,7 +71,7 @@ const EXIT_CODES: &str = "Exit codes:
 
 /// MCP servers for every client, and a client for every server, of every age.
 #[derive(Debug, Parser)]
-#[command(name = "zcp", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "zcp", version, arg_required_else_help = true, after_help = MORE)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -130,6 +135,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Store(StoreCommand),
     /// List the sessions of the servers that use a store.
+    #[command(after_help = "Examples:
+  zcp sessions --data ./state
+  zcp sessions --store redis://127.0.0.1/ --json")]
     Sessions(Kept),
     /// Look after the tasks of the servers that use a store.
     #[command(subcommand)]
@@ -137,6 +145,9 @@ pub(crate) enum Command {
     /// Print what a shell needs to complete this command's words.
     Completions(Completions),
     /// Print this command's manual page.
+    #[command(after_help = "Examples:
+  zcp man | man -l -
+  zcp man > ~/.local/share/man/man1/zcp.1")]
     Man,
     /// Make the request of a file, with the arguments on standard input as a JSON object.
     #[command(hide = true)]

@@ -96,6 +96,9 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp read ./my-tools file:///motd.txt
+  zcp read https://example.com/mcp docs://guide > guide.md")]
 pub(crate) struct Read {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -105,6 +108,9 @@ pub(crate) struct Read {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp prompt ./my-tools review language=rust
+  zcp prompt https://example.com/mcp greet name=Ann --json")]
 pub(crate) struct Prompt {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -137,6 +143,9 @@ pub(crate) struct Complete {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp ping https://example.com/mcp
+  zcp ping ./my-tools --timeout 5")]
 pub(crate) struct Ping {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -168,6 +177,8 @@ pub(crate) struct Login {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp logout https://example.com/mcp")]
 pub(crate) struct Logout {
     #[command(flatten)]
     pub(crate) target: Target,

@@ -1,19 +1,20 @@
 //! `zcp completions` and `zcp man`: this command, for shells and for readers.
 
-use crate::args::{Args, Completions, Shell};
+use crate::{
+    args::{Args, Completions, Shell},
+    print,
+};
 use clap::{Command, CommandFactory};
 use clap_complete::aot;
 use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
-use std::{
-    error::Error,
-    io::{self, Write},
-};
+use serde_json::json;
+use std::{error::Error, io};
 
 /// Prints what a shell needs to complete this command's words.
-pub(crate) fn completions(completions: &Completions) -> Result<(), Box<dyn Error>> {
+pub(crate) fn completions(completions: &Completions, json: bool) -> Result<(), Box<dyn Error>> {
     let mut command = Args::command();
     let mut text = vec![];
     match completions.shell {
@@ -23,18 +24,19 @@ pub(crate) fn completions(completions: &Completions) -> Result<(), Box<dyn Error
         Shell::Powershell => aot::generate(aot::PowerShell, &mut command, "zcp", &mut text),
         Shell::Elvish => aot::generate(aot::Elvish, &mut command, "zcp", &mut text),
     }
-    Ok(written(&text)?)
+    Ok(written(&text, json)?)
 }
 
 /// Prints one page of the manual, with a section for each command.
-pub(crate) fn man() -> Result<(), Box<dyn Error>> {
-    Ok(written(&page(Args::command())?)?)
+pub(crate) fn man(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(written(&page(Args::command())?, json)?)
 }
 
-fn written(text: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text)?;
-    out.flush()
+fn written(text: &[u8], json: bool) -> io::Result<()> {
+    match json {
+        true => print::json(&json!({ "text": String::from_utf8_lossy(text) })),
+        false => print::bytes(text),
+    }
 }
 
 fn page(mut command: Command) -> io::Result<Vec<u8>> {
