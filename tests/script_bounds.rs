@@ -349,6 +349,28 @@ async fn secrets_are_had_by_reference_and_not_shown() {
 }
 
 #[tokio::test]
+async fn the_keychain_tells_secrets() {
+    let (folder, programs) = (Folder::new("keychain"), Folder::new("keychain-programs"));
+    let keeper =
+        "#!/bin/sh\n[ \"$*\" = \"lookup service shop account ann\" ] && echo kept-well-42\n";
+    write(&programs, "secret-tool", keeper);
+    let tool = |account: &str| {
+        format!(
+            "# Tells.\n# @env KEY=secret://keychain/shop/{account}\nprintf '%s' \"$KEY\" | wc -c; echo \"$KEY\""
+        )
+    };
+    write(&folder, "tools/ann.sh", &tool("ann"));
+    write(&folder, "tools/bob.sh", &tool("bob"));
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.0.display());
+    let scripts = Scripts::folder(&folder.0).env("PATH", path).open().expect("it opens");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let shown = result(&mut client, "ann", json!({})).await;
+    assert_eq!(text(&shown).trim(), "12\n[secret]", "{shown}");
+    let refused = result(&mut client, "bob", json!({})).await;
+    assert!(text(&refused).contains("secret://keychain/shop/bob"), "{refused}");
+}
+
+#[tokio::test]
 async fn secrets_are_not_shown_beside_an_answer_either() {
     let folder = Folder::new("secrets-beside");
     let said = "echo \"log warning key=$KEY\" >> \"$ZCP_OUT\"\necho \"text \\\"key=$KEY\\\"\" >> \"$ZCP_OUT\"";

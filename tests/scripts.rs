@@ -283,6 +283,19 @@ async fn scripts_talk_with_the_client() {
 
 /// In the newest revision a question ends the run, and the answer begins it again.
 #[tokio::test]
+async fn a_script_knows_which_trace_it_belongs_to() {
+    let folder = Folder::new("trace");
+    let tool = "echo \"${TRACEPARENT-none} ${TRACESTATE-none}\"";
+    let mut client = serve(&folder, &[("tools/trace.sh", tool)]).await;
+    assert_eq!(text(&result(&mut client, "trace", json!({})).await), "none none");
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut params = call("trace", json!({}));
+    params["_meta"] = json!({ "traceparent": parent, "tracestate": "a=1" });
+    let traced = client.ask(request(8, "tools/call", params)).await;
+    assert_eq!(text(&traced["result"]), format!("{parent} a=1"));
+}
+
+#[tokio::test]
 async fn a_question_works_in_both_eras() {
     let folder = Folder::new("eras");
     let mut client = serve(&folder, &[(
@@ -474,6 +487,40 @@ async fn resources_and_prompts_come_from_files_and_programs() {
 }
 
 #[tokio::test]
+async fn pictures_in_the_folder_are_part_of_what_is_listed() {
+    let folder = Folder::new("pictures");
+    let picture = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
+    let icons = r#""icons": [{ "src": "dot.svg", "sizes": "any" }]"#;
+    let resource = format!(r#"{{ "uri": "motd://today", {icons} }}"#);
+    let server = "[server]\nname = \"pictured\"\nicons = [{ src = \"dot.svg\" }]\n";
+    let mut client = serve(
+        &folder,
+        &[
+            ("zcp.toml", server),
+            ("dot.svg", picture),
+            ("tools/dot.svg", picture),
+            ("prompts/dot.svg", picture),
+            ("resources/dot.svg", picture),
+            ("tools/show.sh", "# Shows.\n# @icon dot.svg\necho shown"),
+            ("prompts/ask.md", "---\nicons: [dot.svg]\n---\nAsk."),
+            ("resources/motd.txt", "Good day."),
+            ("resources/motd.meta.json", &resource),
+        ],
+    )
+    .await;
+    let src = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4=";
+    for (kind, at) in [("tools", "name"), ("prompts", "name"), ("resources", "uri")] {
+        let list = client.ask(request(1, &format!("{kind}/list"), json!({}))).await;
+        let all = list["result"][kind].as_array().expect("a list");
+        let wanted = ["show", "ask", "motd://today"];
+        let one = all.iter().find(|one| wanted.iter().any(|name| one[at] == *name));
+        assert_eq!(one.expect("it is listed")["icons"][0]["src"], src, "{list}");
+    }
+    let asked = client.ask(modern_as(2, "server/discover", json!({}), all_capabilities())).await;
+    assert!(asked.to_string().contains(src), "{asked}");
+}
+
+#[tokio::test]
 async fn folders_of_skills_are_skills() {
     let folder = Folder::new("skills");
     let text = "---\nname: tea\ndescription: How to make tea.\nlicense: MIT\n---\nBoil water.\n";
@@ -502,4 +549,48 @@ async fn folders_of_skills_are_skills() {
     assert_eq!(inside["resources"][1]["mimeType"], "inode/directory");
     let listed = ask("resources/list", json!({})).await;
     assert_eq!(listed["resources"][0]["description"], "How to make tea.");
+}
+
+/// What the functions of the other languages are called in PowerShell.
+const POWERSHELL: [(&str, &str); 16] = [
+    ("args", "Get-ZcpArguments"),
+    ("progress", "Write-ZcpProgress"),
+    ("log", "Write-ZcpLog"),
+    ("ask", "Read-ZcpAnswer"),
+    ("confirm", "Confirm-Zcp"),
+    ("visit", "Open-ZcpPage"),
+    ("sample", "Invoke-ZcpSample"),
+    ("sample_raw", "Invoke-ZcpSample"),
+    ("roots", "Get-ZcpRoots"),
+    ("once", "Invoke-ZcpOnce"),
+    ("detach", "Start-ZcpTask"),
+    ("updated", "Send-ZcpUpdated"),
+    ("text", "Add-ZcpText"),
+    ("file", "Add-ZcpFile"),
+    ("link", "Add-ZcpLink"),
+    ("fail", "Stop-Zcp"),
+];
+
+#[test]
+fn every_language_can_say_the_same() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/scripts/sdk");
+    let read = |name: &str| fs::read_to_string(sdk.join(name)).expect("it is there");
+    let (python, powershell) = (read("zcp.py"), read("zcp.psm1"));
+    let (node, ruby) = (read("zcp.js"), read("zcp.rb"));
+    let defined = python.lines().filter_map(|line| line.strip_prefix("def ")?.split('(').next());
+    let functions: Vec<&str> = defined.filter(|name| !name.starts_with('_')).collect();
+    assert_eq!(functions, POWERSHELL.map(|(name, _)| name));
+    for (name, called) in POWERSHELL {
+        assert!(powershell.contains(&format!("function {called} {{")), "PowerShell: {name}");
+        assert!(ruby.contains(&format!("    def {name}")), "Ruby: {name}");
+        let camel = if name == "sample_raw" { "sampleRaw" } else { name };
+        assert!(node.contains(&format!("\nfunction {camel}(")), "Node: {name}");
+        assert!(node.contains(&format!("\n  {camel},")), "Node does not export {name}");
+    }
+    assert!(powershell.contains("[switch]$Raw"), "the raw answer of a model is a switch");
+    let more =
+        powershell.lines().filter_map(|line| line.strip_prefix("function ")?.split(' ').next());
+    for name in more.filter(|name| name.contains("-Zcp")) {
+        assert!(POWERSHELL.iter().any(|(_, called)| *called == name), "only PowerShell has {name}");
+    }
 }

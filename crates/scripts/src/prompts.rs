@@ -98,6 +98,11 @@ impl Maker {
                 said.title = said.title.or(front.title);
                 said.description = said.description.or(front.description);
                 said.arguments = said.arguments.or(front.arguments);
+                said.role = said.role.or(front.role);
+                said.meta = said.meta.or(front.meta);
+                if said.icons.is_empty() {
+                    said.icons = front.icons;
+                }
             }
             let folder = file.parent().unwrap_or(&self.project.root);
             Source::Text(Template::parse(text, folder).map_err(|why| wrong(&why))?)
