@@ -2,7 +2,7 @@
 //! `docs/mcp-bash.md` has the list.
 
 use serde_json::{Value, json};
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 use zcp_scripts::Scripts;
 use zcp_tests::{
     all_capabilities, call,
@@ -631,12 +631,14 @@ async fn limits_and_totals_of_lists_are_tolerated() {
     assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(2), "{answer}");
 }
 
-#[tokio::test]
-async fn an_empty_folder_is_served_and_says_how_to_begin() {
-    let folder = Folder::new("empty");
+/// Starts the command as a client would, and says hello: what it answers and complains of.
+async fn hello(words: &[&str], folder: &Path, env: &[(&str, &str)]) -> (Value, String) {
     let mut server = tokio::process::Command::new(zcp_tests::examples::zcp())
         .args(["serve", "--stdio"])
-        .arg(&folder.0)
+        .args(words)
+        .current_dir(folder)
+        .env_remove("MCPBASH_PROJECT_ROOT")
+        .envs(env.iter().copied())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -645,12 +647,117 @@ async fn an_empty_folder_is_served_and_says_how_to_begin() {
         .expect("it starts");
     let mut input = server.stdin.take().expect("an input");
     let asked = format!("{}\n", zcp_tests::initialize(1, LAST));
-    tokio::io::AsyncWriteExt::write_all(&mut input, asked.as_bytes()).await.expect("it reads");
+    // One that does not start does not read either.
+    let _ = tokio::io::AsyncWriteExt::write_all(&mut input, asked.as_bytes()).await;
     drop(input);
     let said = tokio::time::timeout(Duration::from_secs(10), server.wait_with_output());
     let said = said.await.expect("it ends").expect("it ran");
-    let answer: Value = serde_json::from_slice(&said.stdout).expect("an answer");
+    let answer = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    (answer, String::from_utf8_lossy(&said.stderr).into_owned())
+}
+
+#[tokio::test]
+async fn an_empty_folder_is_served_and_says_how_to_begin() {
+    let folder = Folder::new("empty");
+    let (answer, warned) = hello(&["."], &folder.0, &[]).await;
     assert_eq!(answer["result"]["protocolVersion"], LAST);
-    let warned = String::from_utf8_lossy(&said.stderr);
     assert!(warned.contains("nothing to offer yet") && warned.contains("zcp new"), "{warned}");
+}
+
+#[tokio::test]
+async fn a_project_is_found_by_its_variable_or_from_below() {
+    let folder = Folder::new("root-detection");
+    write(&folder, "mine/server.d/server.meta.json", r#"{"name":"mine"}"#);
+    write(&folder, "mine/lib/deep/x.sh", "");
+    write(&folder, "other/zcp.toml", "[server]\nname = \"other\"\n");
+    write(&folder, "plain/tools/one.sh", "#!/bin/sh\necho one");
+    let other = folder.0.join("other");
+    let named = ("MCPBASH_PROJECT_ROOT", other.to_str().expect("text"));
+    for (words, here, env, name) in [
+        (vec![], "mine", vec![], "mine"),
+        (vec![], "mine/lib/deep", vec![], "mine"),
+        (vec![], "other", vec![], "other"),
+        (vec![], "plain", vec![], "plain"),
+        // The variable goes before where one stands, and a folder that is named before both.
+        (vec![], "mine", vec![named], "other"),
+        (vec!["."], "mine", vec![named], "mine"),
+        (vec![], "", vec![], "zcp-demo"),
+    ] {
+        let (answer, complaints) = hello(&words, &folder.0.join(here), &env).await;
+        let served = &answer["result"]["serverInfo"]["name"];
+        assert_eq!(served, name, "{words:?} in `{here}`: {complaints}");
+    }
+    let nowhere = ("MCPBASH_PROJECT_ROOT", "/nowhere/at/all");
+    let (answer, complaints) = hello(&[], &folder.0, &[nowhere]).await;
+    assert!(answer.is_null() && complaints.contains("there is no such folder"), "{complaints}");
+}
+
+#[tokio::test]
+async fn variables_move_folders_and_what_is_moved_is_followed() {
+    let (folder, away) = (Folder::new("moved"), Folder::new("moved-away"));
+    write(&folder, "parts/server/server.meta.json", r#"{"name":"moved","version":"7"}"#);
+    write(&folder, "parts/server/server.instructions.md", "Be kind.");
+    write(&folder, "parts/server/env.sh", "CITY=Oslo\n");
+    write(&folder, "parts/prompts/p.txt", "Hi");
+    write(&away, "one/tool.sh", "echo \"$CITY\"");
+    let scripts = [
+        ("MCPBASH_SERVER_DIR", "parts/server"),
+        ("MCPBASH_PROMPTS_DIR", "parts/prompts"),
+        ("MCPBASH_TOOLS_DIR", away.0.to_str().expect("text")),
+        ("MCPBASH_ALLOW_PROJECT_HOOKS", "true"),
+    ];
+    let scripts = scripts
+        .into_iter()
+        .fold(Scripts::folder(&folder.0), |all, (name, value)| all.env(name, value));
+    let scripts = scripts.open().expect("it opens");
+    assert_eq!(scripts.kind(), "a project written for mcp-bash");
+    let mut client = PipeClient::new(scripts.server());
+    let said = client.ask(initialize(0, LAST)).await["result"].clone();
+    assert_eq!(said["serverInfo"]["name"], "moved");
+    assert_eq!(
+        (&said["serverInfo"]["version"], &said["instructions"]),
+        (&json!("7"), &json!("Be kind."))
+    );
+    client.send(notification("notifications/initialized", json!({}))).await;
+    assert_eq!(list(&mut client, "prompts/list", "prompts").await[0]["name"], "p");
+    assert_eq!(text(&result(&mut client, "one", json!({})).await), "Oslo\n");
+    write(&away, "two/tool.sh", "echo two");
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+    assert_eq!(text(&result(&mut client, "two", json!({})).await), "two\n");
+}
+
+#[tokio::test]
+async fn tools_are_in_folders_whatever_those_are_called() {
+    let folder = Folder::new("which-tools");
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("tools/common.sh", "# for the others"),
+            ("tools/runs.sh", "#!/bin/sh\necho no tool either"),
+            ("tools/named.sh", "#!/bin/sh\necho named"),
+            ("tools/named.meta.json", r#"{"name":"named"}"#),
+            ("tools/test/tool.sh", "echo test"),
+            ("tools/ui/tool.sh", "echo ui"),
+            ("tools/target/tool.sh", "echo target"),
+            ("tools/venv/tool.sh", "echo venv"),
+            ("tools/one/one.sh", "echo one"),
+            ("tools/one/test/run.sh", "#!/bin/sh\necho no tool"),
+            ("tools/env/pyvenv.cfg", "home = /usr/bin"),
+            ("tools/env/bin/python.sh", "#!/bin/sh\necho no tool"),
+            ("tools/node_modules/x/cli.sh", "#!/bin/sh\necho no tool"),
+            ("tools/.git/hooks/commit.sh", "#!/bin/sh\necho no tool"),
+            ("resources/test/a.txt", "a"),
+            ("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\nText"),
+            ("skills/s/test/case.txt", "case"),
+        ],
+    )
+    .await;
+    let tools = list(&mut client, "tools/list", "tools").await;
+    let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["named", "one", "target", "test", "ui", "venv"]);
+    let resources = json!(list(&mut client, "resources/list", "resources").await).to_string();
+    assert!(resources.contains("resources/test/a.txt"), "{resources}");
+    let case = read(&mut client, "skill://s/test/case.txt").await;
+    assert_eq!(case["result"]["contents"][0]["text"], "case", "{case}");
 }

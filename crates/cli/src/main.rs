@@ -16,6 +16,7 @@ mod mounts;
 mod nearest;
 mod print;
 mod questions;
+mod root;
 mod target;
 
 use args::{Args, Command, Exited, StoreCommand, TasksCommand, Usage};

@@ -128,7 +128,7 @@ impl Gathering {
         let mut scripts = vec![];
         match registered {
             None => {
-                for found in scan::tools(&folder, self.project.is_flat) {
+                for found in scan::tools(&folder, self.project.layout()) {
                     let said = said(&found.path, &found.head);
                     scripts.push((found, said));
                 }

@@ -246,7 +246,8 @@ impl Folder {
         let host = Host::new(self.command.as_deref(), self.env, set, &self.temporary)?;
         let host = Arc::new(host);
         // Watched before it is looked at, so that nothing falls between.
-        let watching = Watching::new(&root);
+        let folders = project::elsewhere(&root, host.whole_env()).into_values();
+        let watching = Watching::new(&root, folders);
         let first = catalog::look(&root, &host);
         let project = first.project.clone();
         let (running, programs) = channel::channel(first.programs);

@@ -148,7 +148,8 @@ impl Project {
             }
             Err(why) => mistakes.push(why),
         }
-        let server = root.join("server.d");
+        let elsewhere = elsewhere(root, env);
+        let server = place(root, &elsewhere, "server.d");
         let mut about = file.server;
         let meta = server.join("server.meta.json");
         if meta.is_file() {
@@ -169,17 +170,10 @@ impl Project {
         about.version = about.version.or_else(|| full(text(root.join("VERSION")))).or_else(|| {
             Some(read_value(&root.join("package.json")).ok()?["version"].as_str()?.to_owned())
         });
-        let elsewhere = FOLDERS.iter().filter_map(|&name| {
-            let variable = match name {
-                "server.d" => "MCPBASH_SERVER_DIR".to_owned(),
-                name => format!("MCPBASH_{}_DIR", name.to_uppercase()),
-            };
-            Some((name, PathBuf::from(env.get(&variable).filter(|path| !path.is_empty())?)))
-        });
         let mut project = Self {
             is_mcp_bash: server.is_dir(),
             wants_roots: shared(root).any(|text| mcp_bash::wants_roots(&text)),
-            is_flat: !FOLDERS.iter().any(|name| root.join(name).is_dir()),
+            is_flat: !FOLDERS.iter().any(|name| place(root, &elsewhere, name).is_dir()),
             root: root.to_path_buf(),
             about,
             defaults: file.defaults,
@@ -188,7 +182,7 @@ impl Project {
             resources: file.resources,
             providers: file.providers,
             policy: Policy::default(),
-            elsewhere: elsewhere.collect(),
+            elsewhere,
         };
         let (policy, wrong) = Policy::open(&project, policy, env);
         project.policy = policy;
@@ -198,12 +192,18 @@ impl Project {
 
     /// One of its folders; it need not be there.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        if let Some(path) = self.elsewhere.get(name) {
-            return path.clone();
-        }
         match name {
             "tools" if self.is_flat => self.root.clone(),
-            name => self.root.join(name),
+            name => place(&self.root, &self.elsewhere, name),
+        }
+    }
+
+    /// Where its tools are.
+    pub(crate) fn layout(&self) -> scan::Layout {
+        match (self.is_flat, self.is_mcp_bash) {
+            (true, _) => scan::Layout::Flat,
+            (false, true) => scan::Layout::McpBash,
+            (false, false) => scan::Layout::Tools,
         }
     }
 
@@ -227,6 +227,30 @@ impl Project {
         let folder = self.root.file_name().map(|name| name.to_string_lossy().into_owned());
         self.about.name.clone().or(folder).unwrap_or_else(|| "scripts".to_owned())
     }
+}
+
+/// The folders of a project that variables move.
+pub(crate) fn elsewhere(
+    root: &Path,
+    env: &BTreeMap<String, String>,
+) -> BTreeMap<&'static str, PathBuf> {
+    let moved = FOLDERS.iter().filter_map(|&name| {
+        let variable = match name {
+            "server.d" => "MCPBASH_SERVER_DIR".to_owned(),
+            name => format!("MCPBASH_{}_DIR", name.to_uppercase()),
+        };
+        Some((name, root.join(env.get(&variable).filter(|path| !path.is_empty())?)))
+    });
+    moved.collect()
+}
+
+/// Where one of a project's folders is.
+pub(crate) fn place(
+    root: &Path,
+    elsewhere: &BTreeMap<&'static str, PathBuf>,
+    name: &str,
+) -> PathBuf {
+    elsewhere.get(name).cloned().unwrap_or_else(|| root.join(name))
 }
 
 /// What the scripts of a project share, as text.

@@ -1,6 +1,10 @@
 //! What a project written for mcp-bash registers instead of having it found.
 
-use crate::{host::Host, mcp_bash, project::Project};
+use crate::{
+    host::Host,
+    mcp_bash,
+    project::{Project, elsewhere, place},
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -99,12 +103,12 @@ fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>
     Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
 }
 
-/// What `server.d/env.sh` sets, where a project's programs may run before anybody calls them.
+/// What `env.sh` in `server.d/` sets, where a project's programs may run before anybody calls them.
 pub(crate) fn variables(
     root: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, String> {
-    let file = root.join("server.d/env.sh");
+    let file = place(root, &elsewhere(root, env), "server.d").join("env.sh");
     if !file.is_file() || !mcp_bash::means_yes(env.get("MCPBASH_ALLOW_PROJECT_HOOKS")) {
         return Ok(BTreeMap::new());
     }

@@ -5,7 +5,7 @@ use crate::manifest::is_sidecar;
 use std::{
     fs,
     io::Read,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Files that are looked at in one folder, at most.
@@ -13,9 +13,13 @@ const MOST: usize = 10_000;
 /// Folders in folders that are looked into.
 const DEEPEST: usize = 8;
 /// How much of a file is read to know it.
-const HEAD: u64 = 8 * 1024;
-/// Folders that hold no scripts of their own.
-const PASSED_OVER: [&str; 6] = ["node_modules", "__pycache__", "target", "venv", "ui", "test"];
+pub(crate) const HEAD: u64 = 8 * 1024;
+/// Folders that hold nothing of a project's own.
+const PASSED_OVER: [&str; 2] = ["node_modules", "__pycache__"];
+/// The same, by a file that is in them: virtual environments, and what compilers and others keep.
+const MARKED: [&str; 2] = ["pyvenv.cfg", "CACHEDIR.TAG"];
+/// Folders of a tool that hold no tools.
+const OF_A_TOOL: [&str; 2] = ["ui", "test"];
 
 /// A file that can be started.
 #[derive(Debug)]
@@ -28,17 +32,33 @@ pub(crate) struct Found {
     pub(crate) name: String,
 }
 
+/// Where tools are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In a folder that is not meant for tools, which has them beside other things.
+    Flat,
+    /// In a folder of their own, as files or as folders.
+    Tools,
+    /// The same, in a project written for mcp-bash: each in its folder.
+    McpBash,
+}
+
 /// All files below a folder, in an order that is always the same.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    below(folder, DEEPEST)
+}
+
+/// The same, no deeper than so many folders in folders.
+fn below(folder: &Path, deepest: usize) -> Vec<PathBuf> {
     let mut all = vec![];
-    walk(folder, 0, &mut all);
+    walk(folder, deepest, &mut all);
     if all.len() >= MOST {
         tracing::warn!("{}: only the first {MOST} files are looked at", folder.display());
     }
     all
 }
 
-fn walk(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
+fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     entries.sort();
@@ -49,8 +69,9 @@ fn walk(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
             continue;
         }
         if path.is_dir() {
-            if depth < DEEPEST && !PASSED_OVER.contains(&name) {
-                walk(&path, depth + 1, all);
+            let is_marked = || MARKED.iter().any(|mark| path.join(mark).is_file());
+            if deeper > 0 && !PASSED_OVER.contains(&name) && !is_marked() {
+                walk(&path, deeper - 1, all);
             }
         } else if all.len() < MOST {
             all.push(path);
@@ -79,12 +100,12 @@ pub(crate) fn program(path: &Path) -> Option<Found> {
 
 /// The programs of a folder of tools. Beside a `tool.sh` the other files of its folder help it,
 /// unless something is said of them.
-pub(crate) fn tools(folder: &Path, is_flat: bool) -> Vec<Found> {
-    let mut files = files(folder);
-    // A folder that is not meant for tools has them beside other things, which may be anything.
-    if is_flat {
-        files.retain(|path| path.parent() == Some(folder));
-    }
+pub(crate) fn tools(folder: &Path, layout: Layout) -> Vec<Found> {
+    let mut files = match layout {
+        Layout::Flat => below(folder, 0),
+        Layout::Tools | Layout::McpBash => files(folder),
+    };
+    files.retain(|path| may_be_tool(path, folder, layout));
     let is_main = |path: &Path| path.file_stem().is_some_and(|stem| stem == "tool");
     let mains: Vec<PathBuf> = files
         .iter()
@@ -103,6 +124,22 @@ pub(crate) fn tools(folder: &Path, is_flat: bool) -> Vec<Found> {
         })
         .filter_map(|path| program(path))
         .collect()
+}
+
+/// Whether a file is where tools are.
+fn may_be_tool(path: &Path, folder: &Path, layout: Layout) -> bool {
+    let inside = path.parent().and_then(|parent| parent.strip_prefix(folder).ok());
+    let names: Vec<_> = inside.into_iter().flat_map(Path::components).collect();
+    let is_of_a_tool = |name: &Component| OF_A_TOOL.iter().any(|own| name.as_os_str() == *own);
+    match names.split_first() {
+        None => layout != Layout::McpBash || is_spoken_of(path),
+        Some((_, deeper)) if deeper.iter().any(is_of_a_tool) => false,
+        // A tool may be called so, too.
+        Some((first, _)) if is_of_a_tool(first) => {
+            layout == Layout::McpBash || stem(path) == "tool" || is_spoken_of(path)
+        }
+        Some(_) => true,
+    }
 }
 
 fn is_spoken_of(path: &Path) -> bool {

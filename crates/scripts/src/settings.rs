@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// Where a setting comes from that nobody made.
 const DEFAULT: &str = "default";
@@ -63,8 +63,9 @@ pub(crate) fn settings(project: &Project, host: &Host) -> Vec<Setting> {
 }
 
 fn about(project: &Project) -> Vec<Setting> {
-    let read = |file: &str| read_value(&project.root.join(file)).unwrap_or_default();
-    let (own, meta) = (read(OWN), read(META));
+    let read = |path: PathBuf| read_value(&path).unwrap_or_default();
+    let server = project.folder("server.d");
+    let (own, meta) = (read(project.root.join(OWN)), read(server.join("server.meta.json")));
     let from = |names: &[&str], otherwise: &dyn Fn() -> String| {
         let has = |value: &Value| names.iter().any(|name| value.get(name).is_some());
         match (own.get("server").is_some_and(has), has(&meta)) {

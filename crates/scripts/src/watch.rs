@@ -34,7 +34,8 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    pub(crate) fn new(root: &Path) -> Self {
+    /// Of a project's own folder, and of others that may be anywhere.
+    pub(crate) fn new(root: &Path, others: impl Iterator<Item = PathBuf>) -> Self {
         let (sender, changed) = mpsc::channel(1024);
         let tell = sender.clone();
         let own: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
@@ -53,6 +54,9 @@ impl Watching {
         });
         let watcher = watcher.and_then(|mut watcher| {
             watcher.watch(root, RecursiveMode::Recursive)?;
+            for other in others.filter(|other| !other.starts_with(root) && other.is_dir()) {
+                watcher.watch(&other, RecursiveMode::Recursive)?;
+            }
             Ok(watcher)
         });
         let watcher = watcher

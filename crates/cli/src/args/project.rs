@@ -380,11 +380,12 @@ pub(crate) struct Request {
 /// What to serve, and where: on HTTP at 127.0.0.1:8787 unless something is said.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  zcp serve                     a demo
+  zcp serve                     the project here, or a demo
   zcp serve ./my-tools          the scripts of a folder
   zcp serve ./my-tools --stdio  the same, for a client that starts it")]
 pub(crate) struct Serve {
-    /// A folder of scripts; a demo without one.
+    /// A folder of scripts. Without one: what MCPBASH_PROJECT_ROOT names, else the nearest project,
+    /// here or further up, else a demo.
     pub(crate) folder: Option<PathBuf>,
 
     /// Serve a client that started this process, on standard input and output.

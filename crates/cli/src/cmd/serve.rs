@@ -1,8 +1,8 @@
-//! `zcp serve`: a folder of scripts or the demo, on the wires that were asked for.
+//! `zcp serve`: a folder of scripts, the project here, or the demo, on the wires that were asked for.
 
 use crate::{
     args::{Serve, usage},
-    demo, mounts, print,
+    demo, mounts, print, root,
 };
 use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 use tokio::net::TcpListener;
@@ -24,6 +24,9 @@ pub(crate) async fn shown(
 ) -> Result<(), Box<dyn Error>> {
     if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
         serve.http = Some(USUAL.into());
+    }
+    if serve.folder.is_none() {
+        serve.folder = root::meant()?;
     }
     let (server, scripts) = match &serve.folder {
         Some(folder) => {
