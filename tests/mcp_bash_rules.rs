@@ -761,3 +761,117 @@ async fn tools_are_in_folders_whatever_those_are_called() {
     let case = read(&mut client, "skill://s/test/case.txt").await;
     assert_eq!(case["result"]["contents"][0]["text"], "case", "{case}");
 }
+
+#[tokio::test]
+async fn a_tool_has_every_variable_of_the_contract() {
+    let folder = Folder::new("variables");
+    let meta = r#"{"name":"one","title":"One","description":"First","timeoutSecs":9,"timeoutHint":"less",
+        "progressExtendsTimeout":true,"maxTimeoutSecs":20,"inputSchema":{"type":"object","properties":{"a":{}}},
+        "outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"icons":[{"src":"https://x.example/i.png"}],
+        "_meta":{"own":1}}"#;
+    tool("jq -n '{env: env}'", meta).iter().for_each(|(name, text)| write(&folder, name, text));
+    let about = r#"{"name":"project","title":"A Project","version":"2","description":"d","websiteUrl":"https://x.example","icons":[{"src":"i.svg"}]}"#;
+    write(&folder, PROJECT.0, about);
+    write(&folder, "i.svg", "<svg/>");
+    write(&folder, "server.d/server.instructions.md", "Be kind.");
+    let mut client = with_env(&folder, &[("PATH_OF_OTHERS", "unseen"), ("TERM", "dumb")]).await;
+    let answer = result(&mut client, "one", json!({ "a": 1 })).await;
+    let env = &answer["structuredContent"]["env"];
+    for name in CONTRACT {
+        assert!(env.get(name).is_some(), "{name} is missing");
+    }
+    let json = |name: &str| -> Value {
+        serde_json::from_str(env[name].as_str().unwrap_or_default()).unwrap_or_default()
+    };
+    let mut entry: Value = serde_json::from_str(meta).expect("JSON");
+    entry["path"] = json!("one/tool.sh");
+    assert_eq!(json("MCP_TOOL_METADATA_JSON"), entry);
+    assert_eq!(json("MCP_TOOL_ARGS_JSON"), json!({ "a": 1 }));
+    assert_eq!(json("MCPBASH_SERVER_ICONS"), json!([{ "src": "i.svg" }]));
+    let root = folder.0.canonicalize().expect("it is there");
+    let name = root.file_name().expect("a name").to_string_lossy();
+    let wanted =
+        json!([{ "uri": format!("file://{}", root.display()), "name": name, "path": root }]);
+    assert_eq!(json("MCP_ROOTS_JSON"), wanted);
+    assert_eq!((&env["MCP_ROOTS_COUNT"], &env["TERM"]), (&json!("1"), &json!("dumb")));
+    assert_eq!(env.get("PATH_OF_OTHERS"), None);
+}
+
+/// What a tool is given, whatever it is.
+const CONTRACT: [&str; 41] = [
+    "PATH",
+    "HOME",
+    "MCP_SDK",
+    "MCP_TOOL_NAME",
+    "MCP_TOOL_PATH",
+    "MCP_TOOL_ARGS_JSON",
+    "MCP_TOOL_ARGS_FILE",
+    "MCP_TOOL_METADATA_JSON",
+    "MCP_TOOL_METADATA_FILE",
+    "MCP_TOOL_META_JSON",
+    "MCP_TOOL_META_FILE",
+    "MCP_TOOL_ERROR_FILE",
+    "MCP_TOOL_RESOURCES_FILE",
+    "MCP_PROGRESS_STREAM",
+    "MCP_PROGRESS_TOKEN",
+    "MCP_LOG_STREAM",
+    "MCP_CANCEL_FILE",
+    "MCP_ELICIT_SUPPORTED",
+    "MCP_ELICIT_REQUEST_FILE",
+    "MCP_ELICIT_RESPONSE_FILE",
+    "MCP_ROOTS_JSON",
+    "MCP_ROOTS_PATHS",
+    "MCP_ROOTS_COUNT",
+    "MCPBASH_PROJECT_ROOT",
+    "MCPBASH_MODE",
+    "MCPBASH_JSON_TOOL",
+    "MCPBASH_JSON_TOOL_BIN",
+    "MCPBASH_FRAMEWORK_VERSION",
+    "MCPBASH_SERVER_NAME",
+    "MCPBASH_SERVER_TITLE",
+    "MCPBASH_SERVER_VERSION",
+    "MCPBASH_SERVER_DESCRIPTION",
+    "MCPBASH_SERVER_WEBSITE_URL",
+    "MCPBASH_SERVER_ICONS",
+    "MCPBASH_SERVER_INSTRUCTIONS",
+    "MCPBASH_WORKER_KEY",
+    "MCPBASH_TRANSPORT",
+    "MCPBASH_TOOL_ALLOWLIST",
+    "MCPBASH_DEBUG_LOG",
+    "MCPBASH_CLIENT_SUPPORTS_UI",
+    "TERM",
+];
+
+#[tokio::test]
+async fn a_client_that_does_not_say_where_it_works_holds_nobody_up() {
+    let folder = Folder::new("roots");
+    // What wants to know it is far from where the script begins.
+    let script = format!("{}\necho \"$MCP_ROOTS_PATHS\"", "# a long story\n".repeat(1000));
+    tool(&script, r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    write(&folder, "work/x", "");
+    let root = folder.0.canonicalize().expect("it is there");
+    let open = async |wait: &str| {
+        let scripts = Scripts::folder(&folder.0).env("MCPBASH_ROOTS_REQUEST_TIMEOUT", wait);
+        let mut client = PipeClient::new(scripts.open().expect("it opens").server());
+        let params = json!({ "protocolVersion": LAST, "capabilities": { "roots": {} }, "clientInfo": { "name": "t", "version": "1" } });
+        client.ask(request(0, "initialize", params)).await;
+        client.send(notification("notifications/initialized", json!({}))).await;
+        client.send(request(1, "tools/call", call("one", json!({})))).await;
+        let asked = client.next().await;
+        assert_eq!(asked["method"], "roots/list");
+        (client, asked["id"].clone())
+    };
+    let told = |answer: &Value| text(&answer["result"]).trim().to_owned();
+    let (mut client, id) = open("5").await;
+    let work = root.join("work");
+    let roots = json!({ "roots": [{ "uri": format!("file://{}", work.display()) }] });
+    client.send(json!({ "jsonrpc": "2.0", "id": id, "result": roots })).await;
+    assert_eq!(told(&client.next().await), work.to_string_lossy());
+    let (mut client, id) = open("5").await;
+    let error = json!({ "code": -32603, "message": "no idea" });
+    client.send(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
+    assert_eq!(told(&client.next().await), root.to_string_lossy());
+    // And one that never answers.
+    let (mut client, _) = open("1").await;
+    assert_eq!(told(&client.next().await), root.to_string_lossy());
+}

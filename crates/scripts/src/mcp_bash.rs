@@ -3,8 +3,10 @@
 use crate::{
     content,
     host::Host,
+    icons::icons,
     remote,
     run::{Job, Questions},
+    scan,
     script::Script,
     secrets,
 };
@@ -23,6 +25,8 @@ use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
 const LONGEST: u64 = 64 * 1024;
 /// How much of the files it writes for the server is read.
 const MOST: u64 = 1024 * 1024;
+/// How long a client may take to say where it works.
+const ROOTS_TIME: Duration = Duration::from_secs(5);
 /// The largest file that becomes part of an answer.
 const LARGEST_EMBEDDED: u64 = 10 * 1024 * 1024;
 /// Words of scripts that are written for it.
@@ -75,27 +79,20 @@ impl Call {
         let folder = script.host.call_folder()?;
         let mut call =
             Self { folder, env: inherited(&script.host), roots: vec![], asks: ctx.client().form() };
-        let entry = json!({
-            "name": script.name,
-            "description": script.manifest.description,
-            "path": script.path.strip_prefix(script.project.folder("tools")).unwrap_or(&script.path),
-            "timeoutSecs": script.manifest.timeout.map(|time| time.as_secs()),
-        });
         call.payload(&script.host, "MCP_TOOL_ARGS", &json!(args))?;
-        call.payload(&script.host, "MCP_TOOL_METADATA", &entry)?;
+        call.payload(&script.host, "MCP_TOOL_METADATA", &metadata(script))?;
         let mut meta = meta(ctx);
         // What lets a client in is not for tools.
         if let Value::Object(members) = &mut meta {
             remote::keys(script.host.whole_env()).iter().for_each(|key| drop(members.remove(key)));
         }
         call.payload(&script.host, "MCP_TOOL_META", &meta)?;
-        let roots = match wants_roots(&script.text) || script.project.wants_roots {
+        let roots = match may_want_roots(script) {
             true => roots(script, ctx).await?,
-            false => vec![json!({ "path": script.project.root })],
+            false => fallback_roots(script),
         };
         call.set_roots(&roots);
-        let about = &script.project.about;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let key = call.folder.path().file_name().unwrap_or_default().to_string_lossy();
         for (name, value) in [
             ("MCP_SDK", script.host.sdk().to_string_lossy().into_owned()),
             ("MCP_TOOL_NAME", script.name.clone()),
@@ -103,18 +100,11 @@ impl Call {
             ("MCP_PROGRESS_TOKEN", "zcp".to_owned()),
             ("MCP_ELICIT_SUPPORTED", u8::from(call.asks).to_string()),
             ("MCPBASH_CLIENT_SUPPORTS_UI", u8::from(ctx.client().extension(crate::UI)).to_string()),
-            ("MCPBASH_PROJECT_ROOT", script.project.root.to_string_lossy().into_owned()),
-            ("MCPBASH_MODE", "full".to_owned()),
-            ("MCPBASH_JSON_TOOL", "jq".to_owned()),
-            ("MCPBASH_JSON_TOOL_BIN", script.host.jq.to_string_lossy().into_owned()),
-            ("MCPBASH_FRAMEWORK_VERSION", VERSION.to_owned()),
-            ("MCPBASH_SERVER_NAME", script.project.name()),
-            ("MCPBASH_SERVER_TITLE", text(&about.title)),
-            ("MCPBASH_SERVER_VERSION", text(&about.version)),
-            ("MCPBASH_SERVER_DESCRIPTION", text(&about.description)),
-            ("MCPBASH_SERVER_WEBSITE_URL", text(&about.website_url)),
-            ("MCPBASH_SERVER_INSTRUCTIONS", text(&about.instructions)),
-        ] {
+            ("MCPBASH_WORKER_KEY", key.into_owned()),
+        ]
+        .into_iter()
+        .chain(about(script))
+        {
             call.env.push((name.into(), value.into()));
         }
         for (name, file) in [
@@ -221,6 +211,79 @@ impl Call {
     }
 }
 
+/// A tool as the framework keeps it.
+pub(crate) fn metadata(script: &Script) -> Value {
+    let said = &script.manifest;
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+    let path = script.path.strip_prefix(script.project.folder("tools")).unwrap_or(&script.path);
+    let mut all = json!({
+        "name": script.name,
+        "description": said.description.as_deref().unwrap_or_default(),
+        "path": path,
+        "inputSchema": script.schema,
+        "timeoutSecs": seconds(said.timeout),
+    });
+    let icons = icons(&said.icons, script.path.parent().unwrap_or(Path::new(".")));
+    for (name, value) in [
+        ("title", json!(said.title)),
+        ("timeoutHint", json!(said.timeout_hint)),
+        ("progressExtendsTimeout", json!(said.progress_extends_timeout.filter(|extends| *extends))),
+        ("maxTimeoutSecs", json!(seconds(said.max_timeout))),
+        ("outputSchema", json!(said.output_schema)),
+        ("icons", json!((!icons.is_empty()).then_some(icons))),
+        ("annotations", json!(said.annotations)),
+        ("_meta", json!(said.meta)),
+    ] {
+        if !value.is_null() {
+            all[name] = value;
+        }
+    }
+    all
+}
+
+/// What a tool is told of the server and the project it belongs to.
+fn about(script: &Script) -> Vec<(&'static str, String)> {
+    let (host, project) = (&script.host, &script.project);
+    let about = &project.about;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let icons = (!about.icons.is_empty()).then(|| json!(about.icons).to_string());
+    let mut all = vec![
+        ("MCPBASH_PROJECT_ROOT", project.root.to_string_lossy().into_owned()),
+        ("MCPBASH_MODE", "full".to_owned()),
+        ("MCPBASH_TRANSPORT", "stdio".to_owned()),
+        ("MCPBASH_JSON_TOOL", "jq".to_owned()),
+        ("MCPBASH_JSON_TOOL_BIN", host.jq.to_string_lossy().into_owned()),
+        ("MCPBASH_FRAMEWORK_VERSION", VERSION.to_owned()),
+        ("MCPBASH_SERVER_NAME", project.name()),
+        ("MCPBASH_SERVER_TITLE", about.title.clone().unwrap_or_else(|| titled(&project.root))),
+        ("MCPBASH_SERVER_VERSION", about.version.clone().unwrap_or_else(|| "0.0.0".to_owned())),
+        ("MCPBASH_SERVER_DESCRIPTION", text(&about.description)),
+        ("MCPBASH_SERVER_WEBSITE_URL", text(&about.website_url)),
+        ("MCPBASH_SERVER_ICONS", text(&icons)),
+        ("MCPBASH_SERVER_INSTRUCTIONS", text(&about.instructions)),
+    ];
+    // Nothing is forbidden where nobody says what is allowed.
+    if host.env("MCPBASH_TOOL_ALLOWLIST").is_none() {
+        all.push(("MCPBASH_TOOL_ALLOWLIST", "*".to_owned()));
+    }
+    // No program could be started with a longer one.
+    all.iter_mut().filter(|(_, value)| value.len() as u64 > LONGEST).for_each(|(_, value)| {
+        value.clear();
+    });
+    all
+}
+
+/// A folder's name as a title: `my-server` is `My Server`.
+fn titled(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let words = name.split(['-', '_', ' ']).filter(|word| !word.is_empty()).map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string());
+        first.unwrap_or_default() + letters.as_str()
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// How a file of the contract begins, which is all of it unless something is wrong.
 fn beginning(path: &Path) -> String {
     let mut text = vec![];
@@ -257,38 +320,65 @@ fn inherited(host: &Host) -> Vec<(OsString, OsString)> {
     own.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Where the client works; or where the server, the project, or nobody says it does.
+/// Whether a script, or what it shares with others, mentions where the client works.
+fn may_want_roots(script: &Script) -> bool {
+    // Of a long script only the beginning is at hand.
+    let is_cut = script.text.len() as u64 >= scan::HEAD;
+    script.project.wants_roots
+        || wants_roots(&script.text)
+        || (is_cut && wants_roots(&beginning(&script.path)))
+}
+
+/// Where the client works; or what else is said of that, if the client says nothing in time.
 async fn roots(script: &Script, ctx: &Ctx) -> Result<Vec<Value>> {
-    let named = |path: &Path, name: Option<&str>| {
-        let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.map(str::to_owned).or(last).unwrap_or_default();
-        json!({ "uri": content::uri_of(path), "name": name, "path": path })
+    if !ctx.client().roots() {
+        return Ok(fallback_roots(script));
+    }
+    let time = seconds(&script.host, "MCPBASH_ROOTS_REQUEST_TIMEOUT").unwrap_or(ROOTS_TIME);
+    let told = match tokio::time::timeout(time, ctx.roots("roots")).await {
+        Ok(Err(CallError::Paused)) => return Err(CallError::Paused),
+        Ok(Ok(told)) => told,
+        Ok(Err(why)) => {
+            tracing::debug!("the client does not say where it works: {why}");
+            vec![]
+        }
+        Err(_) => {
+            tracing::debug!("the client does not say where it works in {} s", time.as_secs());
+            vec![]
+        }
     };
     let mut all = vec![];
-    if ctx.client().roots() {
-        for root in ctx.roots("roots").await? {
-            let path = url::Url::parse(&root.uri).ok().and_then(|uri| uri.to_file_path().ok());
-            let path = path.and_then(|path| path.canonicalize().ok());
-            all.extend(path.map(|path| named(&path, root.name.as_deref())));
-        }
-        if !all.is_empty() {
-            return Ok(all);
-        }
+    for root in told {
+        let path = url::Url::parse(&root.uri).ok().and_then(|uri| uri.to_file_path().ok());
+        let path = path.and_then(|path| path.canonicalize().ok());
+        all.extend(path.map(|path| named_root(&path, root.name.as_deref())));
     }
+    Ok(if all.is_empty() { fallback_roots(script) } else { all })
+}
+
+fn named_root(path: &Path, name: Option<&str>) -> Value {
+    let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.map(str::to_owned).or(last).unwrap_or_default();
+    json!({ "uri": content::uri_of(path), "name": name, "path": path })
+}
+
+/// Where the server, the project, or nobody says that the client works.
+fn fallback_roots(script: &Script) -> Vec<Value> {
+    let mut all = vec![];
     let root = &script.project.root;
     let there = |path: &str| root.join(path).canonicalize().ok();
     if let Some(said) = script.host.env("MCPBASH_ROOTS").filter(|said| !said.is_empty()) {
-        all.extend(said.split(':').filter_map(there).map(|path| named(&path, None)));
+        all.extend(said.split(':').filter_map(there).map(|path| named_root(&path, None)));
     } else if let Ok(file) = crate::manifest::read_value(&root.join("config/roots.json")) {
         for one in file["roots"].as_array().into_iter().flatten() {
             let path = one["path"].as_str().and_then(there);
-            all.extend(path.map(|path| named(&path, one["name"].as_str())));
+            all.extend(path.map(|path| named_root(&path, one["name"].as_str())));
         }
     }
     if all.is_empty() {
-        all.push(named(root, None));
+        all.push(named_root(root, None));
     }
-    Ok(all)
+    all
 }
 
 /// A list of files: as JSON, or a line each with tabs between path, type and address.

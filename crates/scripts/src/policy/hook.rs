@@ -2,13 +2,14 @@
 
 use crate::{
     host::Host,
+    mcp_bash,
     project::Project,
     register,
     run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
     script::Script,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -112,14 +113,9 @@ impl Hook {
         let _place = host.places.acquire().await.map_err(|_| "the server is stopping")?;
         let bash = which::which_in("bash", Some(host.path()), &script.project.root)
             .map_err(|_| "it needs bash")?;
-        let metadata = json!({
-            "name": script.name,
-            "description": script.manifest.description,
-            "path": script.path.strip_prefix(script.project.folder("tools")).unwrap_or(&script.path),
-            "inputSchema": script.schema,
-            "annotations": script.manifest.annotations,
-            "timeoutSecs": script.manifest.timeout.map(|time| time.as_secs()),
-        });
+        let mut metadata = mcp_bash::metadata(script);
+        // No word of a command line is as long as a picture.
+        metadata.as_object_mut().map(|members| members.remove("icons"));
         let env = register::environment(&script.project, host);
         let job = Job {
             recipe: Recipe {
