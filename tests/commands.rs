@@ -257,7 +257,7 @@ fn doctor_says_what_is_there_and_what_is_missing() {
     for part in ["python3", "sandbox", "reading can be forbidden", "0.1.0"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    write(&x.join("tools/odd.sh"), "#!/usr/bin/env no-such-language\n");
+    write(&x.join("tools/odd/tool.sh"), "#!/usr/bin/env no-such-language\n");
     write(
         &x.join("server.d/requirements.json"),
         r#"{"dependencies":[{"or":["sh","x"]},{"name":"no-such-program"}]}"#,

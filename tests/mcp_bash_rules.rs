@@ -352,6 +352,15 @@ async fn d19_the_projects_variables_are_set_and_a_tool_is_told_before_it_is_kill
 }
 
 #[tokio::test]
+async fn d19_scripts_see_which_terminal_there_is() {
+    let folder = Folder::new("d19-term");
+    let script = "printf '%s' \"$TERM\"";
+    tool(script, r#"{"name":"one"}"#).iter().for_each(|(name, text)| write(&folder, name, text));
+    let mut client = with_env(&folder, &[("TERM", "xterm-256color")]).await;
+    assert_eq!(text(&result(&mut client, "one", json!({})).await), "xterm-256color");
+}
+
+#[tokio::test]
 async fn d20_questions_have_the_shape_of_the_protocol() {
     let folder = Folder::new("d20");
     let script = "source \"$MCP_SDK/tool-sdk.sh\"\nmcp_elicit_titled_multi_choice 'Which?' 'a:Apple' 'b:Bean' >/dev/null\nmcp_elicit_url 'Go there' https://example.com/x >/dev/null\nmcp_emit_text done";
@@ -379,26 +388,32 @@ async fn d20_questions_have_the_shape_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn d21_batches_are_answered_as_one_and_cancelling_holds_nobody_up() {
+async fn d21_batches_are_answered_as_one_and_neither_calls_nor_cancelling_hold_anybody_up() {
     let folder = Folder::new("d21");
     tool("sleep 4741", r#"{"name":"one"}"#)
         .iter()
         .for_each(|(name, text)| write(&folder, name, text));
-    let mut client = PipeClient::open(open(&folder).server(), "2025-03-26").await;
+    let scripts = Scripts::folder(&folder.0).env("MCPBASH_MAX_CONCURRENT_REQUESTS", "4");
+    let mut client =
+        PipeClient::open(scripts.open().expect("it opens").server(), "2025-03-26").await;
     client.send(json!([request(1, "ping", json!({})), request(2, "ping", json!({}))])).await;
     assert_eq!(client.next().await.as_array().map(Vec::len), Some(2));
+    let pinged = async |client: &mut PipeClient, id: u64| {
+        let answer = client.ask(request(id, "ping", json!({})));
+        let answer = tokio::time::timeout(Duration::from_millis(900), answer).await;
+        assert_eq!(answer.expect("at once")["result"], json!({}));
+    };
+    // Far more than there are places for.
     for id in 10..40 {
         client.send(request(id, "tools/call", call("one", json!({})))).await;
     }
-    until("they run", || running("sleep\x004741") == 30).await;
+    until("as many run as may", || running("sleep\x004741") == 4).await;
+    pinged(&mut client, 50).await;
+    // Who waits is cancelled as quickly as who runs.
     for id in 10..40 {
         client.send(notification("notifications/cancelled", json!({ "requestId": id }))).await;
     }
-    let pinged = tokio::time::timeout(
-        Duration::from_millis(900),
-        client.ask(request(50, "ping", json!({}))),
-    );
-    assert_eq!(pinged.await.expect("at once")["result"], json!({}));
+    pinged(&mut client, 51).await;
     until("they are gone", || running("sleep\x004741") == 0).await;
 }
 
@@ -462,6 +477,70 @@ async fn a_list_of_what_is_registered_is_taken_at_its_word() {
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .expect("it is ours");
     assert!(open(&folder).mistakes().borrow().join("; ").contains("chmod go-w"));
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_or_a_link_registers_nothing_and_nobody_stands_in_for_it() {
+    let folder = Folder::new("registered-not");
+    write(&folder, "tools/a/tool.sh", "echo a");
+    let hook = "#!/bin/bash\nmcp_register_tool '{\"name\":\"hooked\",\"path\":\"a/tool.sh\"}'\n";
+    write(&folder, "server.d/register.sh", hook);
+    let hooks = ("MCPBASH_ALLOW_PROJECT_HOOKS", "true");
+    let refused = async |env: &[(&str, &str)], why: &str| {
+        let scripts = env.iter().chain([&hooks]);
+        let scripts =
+            scripts.fold(Scripts::folder(&folder.0), |all, (name, value)| all.env(*name, *value));
+        let scripts = scripts.open().expect("it opens");
+        let mistakes = scripts.mistakes().borrow().join("; ");
+        assert!(mistakes.contains(why), "{why}: {mistakes}");
+        let mut client = PipeClient::open(scripts.server(), LAST).await;
+        assert_eq!(list(&mut client, "tools/list", "tools").await.len(), 0, "{why}");
+    };
+    let long = |length: usize| {
+        let space = " ".repeat(length - r#"{"version":1}"#.len());
+        write(&folder, "server.d/register.json", &format!(r#"{{"version":1{space}}}"#));
+    };
+    long(1024 * 1024 + 1);
+    refused(&[], "bytes, and may have 1048576").await;
+    long(1024 * 1024);
+    refused(&[("MCPBASH_MAX_MANUAL_REGISTRY_BYTES", "1000")], "may have 1000").await;
+    let mut client = with_env(&folder, &[hooks]).await;
+    assert_eq!(list(&mut client, "tools/list", "tools").await[0]["name"], "a");
+    let path = folder.0.join("server.d/register.json");
+    fs::rename(&path, folder.0.join("elsewhere.json")).expect("it is ours");
+    std::os::unix::fs::symlink(folder.0.join("elsewhere.json"), &path).expect("a link");
+    refused(&[], "it is a link").await;
+    fs::remove_file(&path).expect("it is ours");
+    fs::write(&path, r#"{"version":1}"#).expect("it is ours");
+    // Whoever may be anybody can give a file away.
+    if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
+        refused(&[], "it belongs to somebody else").await;
+    }
+}
+
+#[tokio::test]
+async fn templates_that_are_registered_stand_beside_those_that_are_found_and_go_before_them() {
+    let folder = Folder::new("registered-templates");
+    let template = |name: &str, uri: &str| format!(r#"{{"name":"{name}","uriTemplate":"{uri}"}}"#);
+    let register = format!(
+        r#"{{"version":1,"resourceTemplates":[{},{}]}}"#,
+        template("both", "registered://both/{id}"),
+        template("new", "registered://new/{id}")
+    );
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("server.d/register.json", &register),
+            ("resources/both.meta.json", &template("both", "found://both/{id}")),
+            ("resources/old.meta.json", &template("old", "found://old/{id}")),
+        ],
+    )
+    .await;
+    let all = list(&mut client, "resources/templates/list", "resourceTemplates").await;
+    let mut uris: Vec<_> = all.iter().filter_map(|one| one["uriTemplate"].as_str()).collect();
+    uris.sort_unstable();
+    assert_eq!(uris, ["found://old/{id}", "registered://both/{id}", "registered://new/{id}"]);
 }
 
 #[tokio::test]
@@ -874,4 +953,116 @@ async fn a_client_that_does_not_say_where_it_works_holds_nobody_up() {
     // And one that never answers.
     let (mut client, _) = open("1").await;
     assert_eq!(told(&client.next().await), root.to_string_lossy());
+}
+
+#[tokio::test]
+async fn a_completion_knows_what_it_completes_and_says_whether_there_is_more() {
+    let folder = Folder::new("completions");
+    let shown = r#"{suggestions: [env | to_entries[] | select(.key | test("^MCP_(COMPLETION|PROMPT|RESOURCE)_")) | "\(.key)=\(.value)"]}"#;
+    let script = format!(
+        "#!/bin/bash\n\"$MCPBASH_JSON_TOOL_BIN\" -n '{shown} + $more' --argjson more \"$(cat more.json)\"\n"
+    );
+    let mut client = serve(
+        &folder,
+        &[
+            PROJECT,
+            ("more.json", "{}"),
+            (
+                "server.d/register.json",
+                r#"{"version":1,"completions":[{"name":"r","path":"c.sh"}]}"#,
+            ),
+            ("c.sh", &script),
+            ("prompts/deep/p.txt", "{{a}}"),
+            ("prompts/deep/p.meta.json", r#"{"name":"p","description":"Pi"}"#),
+            ("prompts/deep/p.completion.sh", &script),
+            ("resources/deep/r.txt", "r"),
+            ("resources/deep/r.meta.json", r#"{"name":"r","uri":"file:///r"}"#),
+        ],
+    )
+    .await;
+    let mut complete = async |reference: Value| {
+        let params = json!({ "ref": reference, "argument": { "name": "a", "value": "q" } });
+        let answer = client.ask(request(1, "completion/complete", params)).await;
+        let done = answer["result"]["completion"].clone();
+        let lines = done["values"].as_array().unwrap_or_else(|| panic!("{answer}")).clone();
+        let all = lines.iter().filter_map(|line| line.as_str()?.split_once('='));
+        let all = all.map(|(name, value)| (name.to_owned(), json!(value)));
+        (Value::Object(all.collect()), done)
+    };
+    let prompt = json!({ "type": "ref/prompt", "name": "p" });
+    let (env, done) = complete(prompt.clone()).await;
+    assert_eq!(done["hasMore"], false);
+    assert_eq!(env["MCP_PROMPT_REL_PATH"], "deep/p.txt", "{env}");
+    assert_eq!(env["MCP_COMPLETION_ARGS_HASH"].as_str().map(str::len), Some(64));
+    assert!(env["MCP_PROMPT_METADATA"].to_string().contains("Pi"), "{env}");
+    let (env, _) = complete(json!({ "type": "ref/resource", "uri": "file:///r" })).await;
+    assert!(env["MCP_COMPLETION_ARGS_JSON"].to_string().contains("ref/resource"), "{env}");
+    for (name, value) in [
+        ("MCP_RESOURCE_URI", "file:///r"),
+        ("MCP_RESOURCE_REL_PATH", "deep/r.txt"),
+        ("MCP_RESOURCE_PROVIDER", "file"),
+    ] {
+        assert_eq!(env[name], value, "{env}");
+    }
+    assert!(env["MCP_RESOURCE_METADATA"].is_string(), "{env}");
+    for more in [r#"{"hasMore":true}"#, r#"{"next":5}"#, r#"{"cursor":"x"}"#] {
+        write(&folder, "more.json", more);
+        let (_, done) = complete(prompt.clone()).await;
+        assert_eq!((&done["hasMore"], done.get("total")), (&json!(true), None), "{more}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_sees_what_it_needs_to_get_elsewhere_and_what_it_is_allowed() {
+    let folder = Folder::new("provider-env");
+    write(&folder, PROJECT.0, PROJECT.1);
+    write(&folder, "providers/my.sh", "#!/bin/bash\nenv");
+    write(&folder, "resources/r.meta.json", r#"{"name":"r","uri":"my://r"}"#);
+    let secret = "s".repeat(40);
+    let seen = [
+        ("https_proxy", "http://proxy:1"),
+        ("NO_PROXY", "here"),
+        ("SSH_AUTH_SOCK", "/agent"),
+        ("GIT_SSH_COMMAND", "ssh -v"),
+        ("SSL_CERT_FILE", "/ca.pem"),
+        ("MCP_OWN", "1"),
+        ("MCPBASH_GIT_TIMEOUT", "9"),
+    ];
+    let (list, inherit) = ("MCPBASH_PROVIDER_ENV_ALLOWLIST", "MCPBASH_PROVIDER_ENV_INHERIT_ALLOW");
+    for (mode, also, a, b) in [
+        ("isolate", (list, "A"), false, false),
+        ("allowlist", (list, "A,C"), true, false),
+        ("inherit", (inherit, "false"), false, false),
+        ("inherit", (inherit, "true"), true, true),
+    ] {
+        let mut env = seen.to_vec();
+        env.extend([("A", "seen"), ("B", "seen"), ("MCPBASH_REMOTE_TOKEN", &secret), also]);
+        env.push(("MCPBASH_PROVIDER_ENV_MODE", mode));
+        let mut client = with_env(&folder, &env).await;
+        let params = json!({ "uri": "my://r", "_meta": { "remoteToken": secret } });
+        let answer = client.ask(request(1, "resources/read", params)).await;
+        let text = answer["result"]["contents"][0]["text"].as_str().unwrap_or_default().to_owned();
+        let has = |line: String| text.lines().any(|one| one == line);
+        for (name, value) in seen {
+            assert!(has(format!("{name}={value}")), "{mode}, {name}: {answer}");
+        }
+        assert!(text.contains("MCPBASH_HOME=/") && !text.contains(&secret), "{text}");
+        assert_eq!((has("A=seen".into()), has("B=seen".into())), (a, b), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn the_largest_resource_is_as_large_as_the_variable_says() {
+    let folder = Folder::new("largest");
+    write(&folder, PROJECT.0, PROJECT.1);
+    write(&folder, "resources/a.txt", "12345678");
+    write(&folder, "providers/my.sh", "#!/bin/bash\nprintf 12345678");
+    write(&folder, "resources/r.meta.json", r#"{"name":"r","uri":"my://r"}"#);
+    for (most, is_read) in [("8", true), ("7", false)] {
+        let mut client = with_env(&folder, &[("MCPBASH_MAX_RESOURCE_BYTES", most)]).await;
+        for one in list(&mut client, "resources/list", "resources").await {
+            let answer = read(&mut client, one["uri"].as_str().expect("a uri")).await;
+            assert_eq!(answer.get("result").is_some(), is_read, "{answer}");
+        }
+    }
 }

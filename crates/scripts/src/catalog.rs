@@ -243,11 +243,12 @@ impl Gathering {
         all.extend(found.into_iter().filter(|one| !one.is_template || !known.contains(&one.name)));
         let mut files = resources::by_file(&all);
         for one in all {
+            let of = || Of::resource(one.file.as_deref(), &one.uri, &one.entry);
             let beside = one.file.as_ref().and_then(|file| {
-                let of = Of::Resource(file.clone(), one.uri.clone());
-                completions::beside(&one.name, of, &self.project, &self.host)
+                completions::beside(&one.name, file, of(), &self.project, &self.host)
             });
-            let named = completing.iter().find(|completing| completing.name == one.name).cloned();
+            let named = completing.iter().find(|completing| completing.name == one.name);
+            let named = named.map(|completing| completing.clone().of(of()));
             let uri = one.uri.clone();
             self.add(|catalog| catalog.resource(one.resource));
             if let Some(completing) = named.or(beside) {
@@ -296,11 +297,10 @@ impl Gathering {
             None => self.note(maker.found()),
         };
         for one in all {
-            let of = Of::Prompt(one.file.clone());
+            let of = Of::prompt(&one.file, &one.entry);
             let is_named = completing.iter().any(|completing| completing.name == one.name);
-            if let Some(completing) = completions::beside(&one.name, of, &self.project, &self.host)
-                && !is_named
-            {
+            let found = completions::beside(&one.name, &one.file, of, &self.project, &self.host);
+            if let Some(completing) = found.filter(|_| !is_named) {
                 self.add(|catalog| catalog.complete(completing.name.clone(), completing));
             }
             self.add(|catalog| catalog.prompt(one.prompt));

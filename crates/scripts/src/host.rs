@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::sync::{Semaphore, broadcast};
 use zcp::{Contents, Principal};
 
-/// Scripts that run at once, of all tools together.
+/// Scripts that run at once unless something is said.
 const AT_ONCE: usize = 64;
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -111,6 +111,12 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).filter(|(_, value)| is_filled(value)).collect()
 }
 
+/// Scripts that run at once, of all tools together.
+fn at_once(env: &BTreeMap<String, String>) -> usize {
+    let said = env.get("MCPBASH_MAX_CONCURRENT_REQUESTS").and_then(|said| said.parse().ok());
+    said.filter(|places| (1..=Semaphore::MAX_PERMITS).contains(places)).unwrap_or(AT_ONCE)
+}
+
 impl Host {
     /// `command` does as jq does for machines without one, and confines scripts.
     pub(crate) fn new(
@@ -133,7 +139,7 @@ impl Host {
         let path = std::env::join_paths(paths).map_err(io::Error::other)?;
         Ok(Self {
             nursery: Nursery::default(),
-            places: Semaphore::new(AT_ONCE),
+            places: Semaphore::new(at_once(&env)),
             folder,
             made: OnceLock::new(),
             env,

@@ -44,6 +44,8 @@ pub(crate) struct Found {
     pub(crate) prompt: Prompt,
     pub(crate) name: String,
     pub(crate) file: PathBuf,
+    /// What is said of it.
+    pub(crate) entry: Value,
 }
 
 /// What is needed to make prompts of what is found.
@@ -116,10 +118,19 @@ impl Maker {
         if said.name.is_none() {
             name = name.strip_suffix(".prompt").unwrap_or(&name).to_owned();
         }
+        let entry = json!({
+            "name": name,
+            "description": said.description.as_deref().unwrap_or_default(),
+            "path": file.strip_prefix(self.project.folder("prompts")).unwrap_or(file),
+            "arguments": said.arguments.clone().unwrap_or_else(|| json!([])),
+            "role": said.role.as_deref().unwrap_or("user"),
+            "metadata": value.get("metadata"),
+        });
         Ok(Found {
             prompt: self.prompt(&name, &said, &arguments, source, file),
             name,
             file: file.to_path_buf(),
+            entry,
         })
     }
 

@@ -41,7 +41,8 @@ pub(crate) fn registered(project: &Project, host: &Host) -> Result<Registered, S
     let list = folder.join("register.json");
     if list.is_file() || list.is_symlink() {
         is_safe(&list, &project.root)?;
-        return read(&list).map(Registered);
+        let longest = mcp_bash::number(host, "MCPBASH_MAX_MANUAL_REGISTRY_BYTES");
+        return read(&list, longest.unwrap_or(LONGEST)).map(Registered);
     }
     let hook = folder.join("register.sh");
     if hook.is_file() && mcp_bash::is_true(host, "MCPBASH_ALLOW_PROJECT_HOOKS") {
@@ -51,11 +52,11 @@ pub(crate) fn registered(project: &Project, host: &Host) -> Result<Registered, S
     Ok(Registered::default())
 }
 
-fn read(path: &Path) -> Result<Map<String, Value>, String> {
+fn read(path: &Path, longest: u64) -> Result<Map<String, Value>, String> {
     let wrong = |why: String| format!("{}: {why}", path.display());
     let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(wrong(format!("it has {} bytes, and may have {LONGEST}", bytes.len())));
+    if bytes.len() as u64 > longest {
+        return Err(wrong(format!("it has {} bytes, and may have {longest}", bytes.len())));
     }
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(wrong("it begins with a byte order mark: save it without".into()));

@@ -10,7 +10,7 @@ use crate::{
     providers, scan,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -49,6 +49,8 @@ pub(crate) struct Found {
     pub(crate) uri: String,
     pub(crate) is_template: bool,
     pub(crate) file: Option<PathBuf>,
+    /// What is said of it.
+    pub(crate) entry: Value,
 }
 
 /// What a resource's content comes from.
@@ -252,6 +254,11 @@ impl Maker {
         let name = said.name.clone().unwrap_or_else(|| uri.clone());
         let (is_template, is_file) =
             (said.uri_template.is_some(), matches!(source, Source::File(_) | Source::Inside(_)));
+        let provider = match &source {
+            Source::Provider(name) => name.clone(),
+            Source::File(_) | Source::Inside(_) => "file".to_owned(),
+            Source::Program(_) => String::new(),
+        };
         let reader = Arc::new(Reader {
             source,
             mime: said.mime_type.clone(),
@@ -290,7 +297,17 @@ impl Maker {
             // Whoever reads decides what is inside: the provider looks again.
             resource = resource.allow_any_path();
         }
-        Found { resource, name, uri, is_template, file }
+        let resources = self.project.folder("resources");
+        let path = file.as_deref().map(|file| file.strip_prefix(resources).unwrap_or(file));
+        let entry = json!({
+            "name": name,
+            "description": said.description.as_deref().unwrap_or_default(),
+            "path": path.unwrap_or(Path::new("")),
+            (if is_template { "uriTemplate" } else { "uri" }): uri,
+            "mimeType": mime.as_deref().unwrap_or("text/plain"),
+            "provider": provider,
+        });
+        Found { resource, name, uri, is_template, file, entry }
     }
 }
 
@@ -308,11 +325,11 @@ impl Reader {
         let Uri(uri) = Uri::from_call(input).await?;
         let mut known = None;
         let (bytes, path) = match &self.source {
-            Source::File(path) => (read_file(path).await?, Some(path.as_path())),
+            Source::File(path) => (read_file(path, &self.host).await?, Some(path.as_path())),
             Source::Inside(path) if !globs::is_inside(path, &self.project.root) => {
                 return Err(CallError::NotFound(uri));
             }
-            Source::Inside(path) => (read_file(path).await?, Some(path.as_path())),
+            Source::Inside(path) => (read_file(path, &self.host).await?, Some(path.as_path())),
             Source::Program(program) => {
                 let variables: Map<String, Value> = input.args()?;
                 let given = arguments::give(&Form::Both, &variables).map_err(CallError::Invalid)?;
@@ -353,12 +370,12 @@ pub(crate) fn by_scheme(scheme: &str, project: &Arc<Project>, host: &Arc<Host>) 
     .unlisted()
 }
 
-async fn read_file(path: &Path) -> Result<Vec<u8>> {
-    const LARGEST: u64 = 10 * 1024 * 1024;
+async fn read_file(path: &Path, host: &Host) -> Result<Vec<u8>> {
+    let largest = providers::largest(host);
     let gone = |_| CallError::not_found(path.file_name().unwrap_or_default().to_string_lossy());
     let length = tokio::fs::metadata(path).await.map_err(gone)?.len();
-    if length > LARGEST {
-        return Err(CallError::new(format!("it has {length} bytes, and may have {LARGEST}")));
+    if length > largest {
+        return Err(CallError::new(format!("it has {length} bytes, and may have {largest}")));
     }
     tokio::fs::read(path).await.map_err(gone)
 }

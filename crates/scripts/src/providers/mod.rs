@@ -7,11 +7,13 @@ mod settings;
 
 use crate::{
     host::Host,
+    mcp_bash,
     program::{Given, Program},
     project::Project,
     scan,
 };
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -23,6 +25,23 @@ use settings::Settings;
 
 /// The providers there always are.
 const BUILT_IN: [&str; 4] = ["file", "echo", "https", "git"];
+/// What a provider sees of the server's environment beside what every script does: how it gets
+/// elsewhere, and whom it trusts there.
+const SEEN: [&str; 12] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH_COMMAND",
+    "GIT_ASKPASS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "MCPBASH_HOME",
+    "MCPBASH_ENABLE_GIT_PROVIDER",
+];
+const SEEN_BEGIN: [&str; 3] = ["MCP_", "MCPBASH_GIT_", "MCPBASH_HTTPS_"];
 /// The largest file that is read.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
@@ -104,24 +123,24 @@ async fn run(
         .iter()
         .map(|root| root.to_string_lossy().into_owned())
         .collect::<Vec<_>>();
-    let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = host
-        .whole_env()
-        .iter()
-        .filter(|(name, _)| {
-            name.starts_with("MCP_")
-                || name.starts_with("MCPBASH_GIT_")
-                || name.starts_with("MCPBASH_HTTPS_")
-        })
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let seen = |name: &str| is_seen(name, host);
+    let own = host.whole_env().iter().filter(|(name, _)| seen(name) && *name != "PATH");
+    let mut env: Vec<(OsString, OsString)> =
+        own.map(|(name, value)| (name.into(), value.into())).collect();
     for (name, value) in [
         ("MCPBASH_PROJECT_ROOT", project.root.clone()),
         ("MCPBASH_PROVIDERS_DIR", project.folder("providers")),
         ("MCPBASH_RESOURCES_DIR", project.folder("resources")),
         ("MCPBASH_PROMPTS_DIR", project.folder("prompts")),
+        ("MCPBASH_JSON_TOOL", "jq".into()),
         ("MCPBASH_JSON_TOOL_BIN", host.jq.clone()),
     ] {
         env.push((name.into(), value.into()));
+    }
+    // Where the framework is: what it offers to scripts is here.
+    if host.env("MCPBASH_HOME").is_none() {
+        let home = host.sdk().parent().map(Path::to_path_buf).unwrap_or_default();
+        env.push(("MCPBASH_HOME".into(), home.into()));
     }
     env.push(("MCP_RESOURCES_ROOTS".into(), roots.join(":").into()));
     let given = Given { argv: vec![uri.into()], env, stdin: None };
@@ -131,6 +150,10 @@ async fn run(
         None => program.failure(&gave),
     };
     match gave.code {
+        Some(0) if gave.bytes.len() as u64 > largest(host) => {
+            let (bytes, largest) = (gave.bytes.len(), largest(host));
+            Err(CallError::new(format!("it has {bytes} bytes, and may have {largest}")))
+        }
         Some(0) => Ok(gave.bytes),
         Some(3) => Err(CallError::NotFound(uri.to_owned())),
         Some(4) => Err(CallError::Invalid(why())),
@@ -138,6 +161,27 @@ async fn run(
         Some(6) => Err(CallError::new(format!("too large: {}", why()))),
         _ => Err(CallError::new(program.failure(&gave))),
     }
+}
+
+/// The largest content that is read: what `MCPBASH_MAX_RESOURCE_BYTES` says, or else what may be.
+pub(crate) fn largest(host: &Host) -> u64 {
+    mcp_bash::number(host, "MCPBASH_MAX_RESOURCE_BYTES").unwrap_or(LARGEST)
+}
+
+/// Whether a provider sees a variable of the server's.
+fn is_seen(name: &str, host: &Host) -> bool {
+    if name.starts_with("MCPBASH_REMOTE_TOKEN") {
+        return false;
+    }
+    let is_usual = SEEN.iter().any(|own| own.eq_ignore_ascii_case(name))
+        || SEEN_BEGIN.iter().any(|begin| name.starts_with(begin));
+    let allowed = host.env("MCPBASH_PROVIDER_ENV_ALLOWLIST").unwrap_or_default();
+    is_usual
+        || match host.env("MCPBASH_PROVIDER_ENV_MODE").unwrap_or_default() {
+            "allowlist" => allowed.split([' ', ',']).any(|own| own == name),
+            "inherit" => mcp_bash::is_true(host, "MCPBASH_PROVIDER_ENV_INHERIT_ALLOW"),
+            _ => false,
+        }
 }
 
 /// The folders files are read from.
@@ -165,9 +209,10 @@ async fn file(uri: &str, project: &Project, host: &Host) -> Result<Vec<u8>> {
     if !about.is_file() {
         return Err(not_found());
     }
-    if about.len() > LARGEST {
+    let largest = largest(host);
+    if about.len() > largest {
         return Err(CallError::new(format!(
-            "it has {} bytes, and may have {LARGEST}",
+            "it has {} bytes, and may have {largest}",
             about.len()
         )));
     }

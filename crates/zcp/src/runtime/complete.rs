@@ -39,6 +39,12 @@ pub struct Typed {
 pub trait Completer: Send + Sync + 'static {
     /// The values to offer, best first.
     fn complete(&self, typed: Typed) -> BoxFuture<'static, Result<Vec<String>>>;
+
+    /// The same, and whether there are more that are not told.
+    fn complete_some(&self, typed: Typed) -> BoxFuture<'static, Result<(Vec<String>, bool)>> {
+        let values = self.complete(typed);
+        Box::pin(async move { Ok((values.await?, false)) })
+    }
 }
 
 impl<F, Fut> Completer for F
@@ -96,10 +102,12 @@ impl Completers {
 /// At most 100 values; none for an argument nobody completes.
 pub(crate) async fn complete(by: Option<&Arc<dyn Completer>>, typed: Typed) -> Result<Completion> {
     let Some(completer) = by else { return Ok(Completion::default()) };
-    let mut values = completer.complete(typed).await?;
+    let (mut values, more) = completer.complete_some(typed).await?;
     let total = values.len();
     values.truncate(MAX_VALUES);
-    Ok(Completion { values, total: Some(total), has_more: Some(total > MAX_VALUES) })
+    // How many there are is not known where some are not told.
+    let has_more = more || total > MAX_VALUES;
+    Ok(Completion { values, total: (!more).then_some(total), has_more: Some(has_more) })
 }
 
 impl fmt::Debug for Completers {
