@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -285,6 +286,30 @@ fn health_says_in_one_line_whether_a_folder_can_be_served() {
     assert_eq!((half.status.code(), &json_of(&half)["status"]), (Some(1), &json!("degraded")));
     let (code, why) = complaint(&run(x, &["health", "nowhere"]));
     assert_eq!((code, why.contains("`zcp new nowhere` makes one")), (Some(2), true), "{why}");
+}
+
+#[test]
+fn health_makes_the_checks_of_the_project() {
+    let folder = Folder::new("health-checks");
+    let x = folder.0.as_path();
+    let checks = |text: &str| {
+        write(&x.join("server.d/health-checks.sh"), text);
+        let mode = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(x.join("server.d/health-checks.sh"), mode).expect("it is ours");
+        let found = run(x, &["health"]);
+        (found.status.code(), json_of(&found), complaint(&found).1)
+    };
+    let (code, said, _) = checks("echo noise\nmcp_health_check_command sh\n");
+    assert_eq!((code, &said["projectChecks"]), (Some(0), &json!("ok")), "{said}");
+    assert_eq!((&said["mode"], &said["jsonTool"]), (&json!("full"), &json!("jq")));
+    let missing = "mcp_health_check_env NO_SUCH_THING 'the key of the shop'\n";
+    let (code, said, why) = checks(missing);
+    assert_eq!((code, &said["projectChecks"]), (Some(1), &json!("failed")), "{said}");
+    assert!(said["status"] == "degraded" && why.contains("the key of the shop"), "{why}");
+    // What others could write is not run.
+    let mode = fs::Permissions::from_mode(0o666);
+    fs::set_permissions(x.join("server.d/health-checks.sh"), mode).expect("it is ours");
+    assert_eq!(json_of(&run(x, &["health"]))["projectChecks"], "skipped");
 }
 
 #[test]

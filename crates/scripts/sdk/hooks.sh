@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs a project's hooks (register.sh, policy.sh) and tells the server, in one line of JSON, what they decided.
+# Runs a project's hooks (register.sh, policy.sh, health-checks.sh) and tells the server, in one line of JSON, what they decided.
 #
 #   bash hooks.sh register FILE
 #       {"tools":[…],"resources":[…],"resourceTemplates":[…],"prompts":[…],"completions":[…]}, of these only the kinds
 #       that FILE registered, or the object that FILE printed. Fails, and says why on stderr, when FILE does.
 #   bash hooks.sh policy FILE NAME METADATA
 #       {"allow":true} or {"allow":false,"code":…,"message":…,"data":…}, where a FILE that gives no error gives no code
+#   bash hooks.sh health FILE
+#       nothing: what FILE says goes to stderr, and it ends as FILE does
 #
 # shellcheck disable=SC2016
 
@@ -20,11 +22,43 @@ __hooks_main() {
     case ${1-} in
     register) __hooks_register "${2:?a file}" ;;
     policy) __hooks_policy "${2:?a file}" "${3:?the name of a tool}" "${4-}" ;;
+    health) __hooks_health "${2:?a file}" ;;
     *)
-        __mcp_warn "usage: hooks.sh register FILE | hooks.sh policy FILE NAME METADATA"
+        __mcp_warn "usage: hooks.sh register FILE | hooks.sh policy FILE NAME METADATA | hooks.sh health FILE"
         return 2
         ;;
     esac
+}
+
+# ---- What health-checks.sh calls ------------------------------------------------------------------------------------
+
+__hooks_checked() {
+    if [ "$1" = 0 ]; then
+        printf '%s: there\n' "$2" >&2
+    else
+        printf '%s: missing\n' "$2" >&2
+    fi
+    return "$1"
+}
+
+mcp_health_check_command() {
+    local missing=0
+    command -v "$1" >/dev/null 2>&1 || missing=1
+    __hooks_checked "$missing" "${2:-the command $1}"
+}
+
+mcp_health_check_env() {
+    local missing=0
+    [ -n "${!1:-}" ] || missing=1
+    __hooks_checked "$missing" "${2:-the variable $1}"
+}
+
+# Its checks go on after one that fails: how it ends is what counts.
+__hooks_health() {
+    local ended=0
+    # shellcheck disable=SC1090
+    (. "$1") >&2 || ended=$?
+    return "$ended"
 }
 
 # ---- What register.sh calls -----------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ use host::Host;
 pub use observe::{Observed, Outcome};
 pub use pages::page_templates;
 pub use project::Mount;
+pub use register::Checks;
 use remote::Remote;
 use serde_json::json;
 pub use settings::Setting;
@@ -148,6 +149,13 @@ impl Scripts {
         server = self.remote.clone().into_iter().fold(server, |server, one| one.guard(server));
         // Clients that show pages are told that there may be some.
         server.extension(UI, json!({ "mimeTypes": [ui::MIME] })).provide(self)
+    }
+
+    /// Makes the project's own checks of its health, if it has any.
+    pub async fn checks(&self) -> Checks {
+        let (project, host) = (self.project.clone(), self.host.clone());
+        let made = tokio::task::spawn_blocking(move || register::checks(&project, &host)).await;
+        made.unwrap_or_else(|error| Checks::Failed(error.to_string()))
     }
 
     /// The processes of the folder's scripts, to be waited for when the server has stopped.

@@ -104,6 +104,41 @@ fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>
     Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
 }
 
+/// What came of a project's own checks of its health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checks {
+    /// There are none.
+    None,
+    /// All is well.
+    Passed,
+    /// They were not made, and why.
+    Skipped(String),
+    /// Something is not well, in their words.
+    Failed(String),
+}
+
+/// Makes the checks of `health-checks.sh` in `server.d/`.
+pub(crate) fn checks(project: &Project, host: &Host) -> Checks {
+    let file = project.folder("server.d").join("health-checks.sh");
+    if !file.is_file() {
+        return Checks::None;
+    }
+    if let Err(why) = is_safe(&file, &project.root) {
+        return Checks::Skipped(why);
+    }
+    let mut command = Command::new("bash");
+    command.arg(host.sdk().join("hooks.sh")).arg("health").arg(&file);
+    command.current_dir(&project.root).env_clear().envs(environment(project, host));
+    match patiently(&mut command) {
+        Ok(Some(Output { status, .. })) if status.success() => Checks::Passed,
+        Ok(Some(Output { stderr, .. })) => {
+            Checks::Failed(String::from_utf8_lossy(&stderr).trim().to_owned())
+        }
+        Ok(None) => Checks::Failed(format!("they took longer than {} s", TIME.as_secs())),
+        Err(error) => Checks::Failed(error.to_string()),
+    }
+}
+
 /// What `env.sh` in `server.d/` sets, where a project's programs may run before anybody calls them.
 pub(crate) fn variables(
     root: &Path,

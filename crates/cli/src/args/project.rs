@@ -201,9 +201,9 @@ pub(crate) struct Health {
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
 
-    /// Seconds it may take to answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) timeout: u64,
+    /// Seconds it may take to answer: 5 unless MCPBASH_HEALTH_TIMEOUT_SECS or this says otherwise.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
