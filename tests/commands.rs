@@ -289,6 +289,15 @@ fn health_says_in_one_line_whether_a_folder_can_be_served() {
 }
 
 #[test]
+fn a_tool_is_added_to_a_project_of_mcp_bash_as_its_others_are() {
+    let folder = Folder::new("new-in-mcp-bash");
+    write(&folder.0.join("server.d/server.meta.json"), r#"{"name":"project"}"#);
+    text(&run(&folder.0, &["new", ".", "--tool", "greet"]));
+    assert!(folder.0.join("tools/greet/tool.sh").is_file());
+    assert_eq!(text(&run(&folder.0, &["run", "greet", "name=Ann"])), "Hello, Ann!\n");
+}
+
+#[test]
 fn health_makes_the_checks_of_the_project() {
     let folder = Folder::new("health-checks");
     let x = folder.0.as_path();

@@ -119,7 +119,12 @@ struct Made<'a> {
 impl Made<'_> {
     fn tool(&mut self, name: &str, lang: Lang) -> Result<()> {
         let (ending, text) = lang.template();
-        let path = format!("tools/{name}.{ending}");
+        // In a project written for mcp-bash each tool has its folder, and says how it is called.
+        let is_mcp_bash = self.folder.join("server.d").is_dir();
+        let path = match is_mcp_bash {
+            true => format!("tools/{name}/tool.{ending}"),
+            false => format!("tools/{name}.{ending}"),
+        };
         if let Some(there) = self.other(name, ending) {
             let why = format!("there is a tool `{name}` already: {}", there.display());
             return Err(usage(why.into()));
@@ -128,6 +133,10 @@ impl Made<'_> {
             // Scripts that say what runs them can be run by hand.
             if text.starts_with("#!") {
                 validate::make_executable(&self.folder.join(&path))?;
+            }
+            if is_mcp_bash {
+                let meta = format!("{{ \"name\": \"{name}\", \"args\": \"both\" }}\n");
+                self.file(&format!("tools/{name}/tool.meta.json"), &meta)?;
             }
             if lang != Lang::Http {
                 self.file(&format!("tests/{name}.yaml"), &CASES.replace("{{name}}", name))?;
