@@ -119,14 +119,120 @@ async fn what_goes_away_from_its_group_is_found_and_ended() {
         &folder,
         &[
             ("tools/leaves.sh", "setsid sleep 4715 & sleep 0.1; echo done"),
+            ("tools/bare.sh", "setsid env -i /bin/sleep 4721 >/dev/null 2>&1 & sleep 0.1; echo done"),
             ("tools/daemon.py", "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for fd in range(3): os.close(fd)\n        os.execvp('sleep', ['sleep', '4716'])\n    os._exit(0)\nprint('done')"),
         ],
     )
     .await;
-    for tool in ["leaves", "daemon"] {
+    for tool in ["leaves", "daemon", "bare"] {
         assert_eq!(text(&result(&mut client, tool, json!({})).await), "done");
     }
-    until("they are gone", || running("sleep\x004715") + running("sleep\x004716") == 0).await;
+    until("they are gone", || {
+        running("sleep\x004715") + running("sleep\x004716") + running("sleep\x004721") == 0
+    })
+    .await;
+}
+
+/// One that writes on and on would keep its output open for ever.
+#[tokio::test]
+async fn what_a_script_left_talking_does_not_hold_its_answer() {
+    let folder = Folder::new("talking");
+    let talk = |way: &str| {
+        format!(
+            "setsid env -i sh -c 'while :; do echo x{way}; sleep 0.05; done' & sleep 0.1; echo done"
+        )
+    };
+    let (out, err) = (talk(""), talk(" >&2"));
+    let files = [("tools/talks.sh", out.as_str()), ("tools/complains.sh", err.as_str())];
+    let mut client = serve(&folder, &files).await;
+    for tool in ["talks", "complains"] {
+        let answer =
+            tokio::time::timeout(Duration::from_secs(4), result(&mut client, tool, json!({})));
+        let answer = answer.await.unwrap_or_else(|_| panic!("{tool} is not answered"));
+        assert!(text(&answer).contains("done"), "{answer}");
+    }
+    until("they are gone", || running("while :; do echo x") == 0).await;
+}
+
+/// Editors write into the file that is there.
+#[tokio::test]
+async fn a_call_ends_as_the_version_it_began_as() {
+    let folder = Folder::new("versions");
+    let version = |name: &str| {
+        format!(
+            "#!/usr/bin/env bash\n# Tells.\necho {name}1 $(basename \"$0\") ${{BASH_SOURCE[0]##*/}} $1\ntouch begun\nuntil [ -e go ]; do sleep 0.02; done\necho {name}2\nexit 3\n"
+        )
+    };
+    let mut client = serve(&folder, &[("tools/tells.sh", &version("old"))]).await;
+    client.send(request(1, "tools/call", call("tells", json!({})))).await;
+    until("it has begun", || folder.0.join("begun").exists()).await;
+    write(&folder, "tools/tells.sh", &version("new-and-longer-"));
+    fs::write(folder.0.join("go"), "").expect("written");
+    let answer = loop {
+        let message = client.next().await;
+        if message["id"] == 1 {
+            break message;
+        }
+    };
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(said, "old1 tells.sh tells.sh\nold2", "{answer}");
+    assert!(answer.to_string().contains("exit code 3"), "{answer}");
+    let again = result(&mut client, "tells", json!({})).await;
+    assert!(again["content"][0].to_string().contains("new-and-longer-2"), "{again}");
+}
+
+/// Users who think keep nobody from working.
+#[tokio::test]
+async fn whoever_waits_for_a_user_takes_no_place() {
+    let folder = Folder::new("thinking");
+    let asks = "# Asks.\n. \"$ZCP_SDK/zcp.sh\"\nzcp_ask go 'May I?'\necho asked";
+    let files = [("tools/asks.sh", asks), ("tools/plain.sh", "# Plain.\necho plain")];
+    files.iter().for_each(|(name, content)| write(&folder, name, content));
+    let server = zcp_tests::script::open(&folder).server();
+    let mut client = PipeClient::open(server, LAST).await;
+    for id in 1000..1070 {
+        client.send(request(id, "tools/call", call("asks", json!({})))).await;
+    }
+    client.send(request(1, "tools/call", call("plain", json!({})))).await;
+    let answer = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            let message = client.next().await;
+            if message["id"] == 1 && message.get("result").is_some() {
+                break message;
+            }
+        }
+    });
+    assert_eq!(text(&answer.await.expect("it is answered")["result"]), "plain");
+}
+
+#[tokio::test]
+async fn limits_outlive_a_change_of_the_folder() {
+    let folder = Folder::new("limits-stay");
+    let rare = "# Rare.\n# @limit rate 1\necho $RANDOM > \"tools/x$RANDOM.sh\"; echo ran";
+    let mut client = serve(&folder, &[("tools/rare.sh", rare)]).await;
+    assert_eq!(text(&result(&mut client, "rare", json!({})).await), "ran");
+    let again = result(&mut client, "rare", json!({})).await;
+    assert!(text(&again).contains("too often"), "{again}");
+}
+
+#[tokio::test]
+async fn memory_that_is_only_reserved_is_not_counted() {
+    let folder = Folder::new("reserved");
+    let node = "// Says so.\n// @limit memory 300MiB\nconsole.log('fine')";
+    let mut client = serve(&folder, &[("tools/modest.js", node)]).await;
+    let fine = result(&mut client, "modest", json!({})).await;
+    assert_eq!(text(&fine), "fine", "{fine}");
+}
+
+#[tokio::test]
+async fn what_was_said_before_time_ran_out_is_told() {
+    let folder = Folder::new("late-words");
+    let slow = "# Slow.\n# @timeout 1s\necho half of it; echo trouble >&2; sleep 60";
+    let mut client = serve(&folder, &[("tools/slow.sh", slow)]).await;
+    let late = result(&mut client, "slow", json!({})).await.to_string();
+    for part in ["timed out after 1s", "half of it", "trouble", "(TERM)"] {
+        assert!(late.contains(part), "{part}: {late}");
+    }
 }
 
 #[tokio::test]
@@ -245,6 +351,37 @@ async fn a_server_that_is_killed_leaves_nothing() {
     until("they are gone", || running("sleep\x004718") == 0).await;
     let left = || fs::read_dir(&temporary.0).expect("the folder").count();
     until("nothing is left", || left() == 0).await;
+}
+
+/// The server reads files for scripts: none that they may not read themselves.
+#[tokio::test]
+async fn a_sandbox_has_no_way_through_the_server() {
+    let (folder, secret) = (Folder::new("through"), Folder::new("through-secret"));
+    let outside = secret.0.join("secret.txt");
+    fs::write(&outside, "the secret").expect("written");
+    let outside = outside.display();
+    let said = format!("# Tries.\n# @sandbox\necho 'file {outside}' >> \"$ZCP_OUT\"");
+    let result_of = format!("{{\"content\":[{{\"path\":\"{outside}\"}}],\"isError\":false}}");
+    let printed = format!("# Tries.\n# @sandbox\necho '{result_of}'");
+    let linked = format!(
+        "# Tries.\n# @sandbox\n# @sandbox write .\nln -sf {outside} here.txt; echo 'file here.txt' >> \"$ZCP_OUT\""
+    );
+    let others = "# Tries.\n# @sandbox\nls \"$ZCP_SDK/../calls\" \"$ZCP_SDK/../outputs\" 2>&1";
+    let own = "# May.\n# @sandbox\necho mine > \"$TMPDIR/own.txt\"\necho \"{\\\"content\\\":[{\\\"path\\\":\\\"$TMPDIR/own.txt\\\"}]}\"";
+    let tools =
+        [("said", said.as_str()), ("printed", &printed), ("linked", &linked), ("others", others)];
+    for (name, content) in tools.iter().chain(&[("own", own)]) {
+        write(&folder, &format!("tools/{name}.sh"), content);
+    }
+    let mut client = serve(&folder, &[]).await;
+    for (tool, _) in tools {
+        let answer = result(&mut client, tool, json!({})).await.to_string();
+        assert!(!answer.contains("the secret") && !answer.contains("call-"), "{tool}: {answer}");
+        let refused = ["not where files of an answer may be", "ermission denied"];
+        assert!(refused.iter().any(|words| answer.contains(words)), "{tool}: {answer}");
+    }
+    let mine = result(&mut client, "own", json!({})).await;
+    assert!(mine.to_string().contains("mine\\n"), "{mine}");
 }
 
 #[tokio::test]

@@ -346,6 +346,48 @@ async fn long_output_is_kept_and_linked() {
     assert!(said.next_back().is_some_and(|why| why.contains("was stopped")), "{endless}");
 }
 
+/// What an API answers may look like a result, or name files of this machine.
+#[tokio::test]
+async fn only_a_result_is_taken_for_one() {
+    let (folder, other) = (Folder::new("results"), Folder::new("results-other"));
+    fs::write(other.0.join("x.txt"), "outside").expect("written");
+    let list = json!({ "total": 1, "content": [{ "path": other.0.join("x.txt") }] });
+    let document = json!({ "type": "doc", "content": [{ "type": "paragraph" }] });
+    let kinds = json!({ "content": [{ "type": "paragraph" }] });
+    let files = [("list", &list), ("document", &document), ("kinds", &kinds)];
+    for (name, value) in files {
+        write(&folder, &format!("tools/{name}.sh"), &format!("# Prints.\necho '{value}'"));
+    }
+    let mut client = serve(&folder, &[]).await;
+    for (name, value) in files {
+        let answer = result(&mut client, name, json!({})).await;
+        assert_eq!(answer["structuredContent"], *value, "{answer}");
+    }
+}
+
+/// A long output is cut for the model; what was promised, and what is a result, is whole.
+#[tokio::test]
+async fn long_structure_is_whole() {
+    let folder = Folder::new("long");
+    let print = |rules: &str, begin: &str, end: &str| {
+        format!("\"\"\"Prints.\n\n{rules}\n\"\"\"\nprint('{begin}' + 'x' * 400000 + '{end}')")
+    };
+    let promised = print("@returns {\"type\": \"object\"}", "{\"long\": \"", "\"}");
+    let whole = print(
+        "@timeout 1m",
+        "{\"isError\": false, \"content\": [{\"type\": \"text\", \"text\": \"",
+        "\"}]}",
+    );
+    let files = [("tools/promised.py", promised.as_str()), ("tools/whole.py", &whole)];
+    let mut client = serve(&folder, &files).await;
+    let answer = result(&mut client, "promised", json!({})).await;
+    assert_ne!(answer["isError"], true, "{:.300}", answer.to_string());
+    assert_eq!(answer["structuredContent"]["long"].as_str().map(str::len), Some(400_000));
+    assert!(answer["content"].to_string().len() < 300_000);
+    let answer = result(&mut client, "whole", json!({})).await;
+    assert_eq!(text(&answer).len(), 400_000);
+}
+
 #[tokio::test]
 async fn a_changed_folder_is_live_at_once() {
     let folder = Folder::new("hot");

@@ -1,14 +1,21 @@
 //! What came of a run, as a tool's answer: words, structure, pictures, or why there is none.
 
 use crate::{
-    confine, content,
+    confine,
+    content::{self, Files},
     manifest::Sandbox,
     run::{End, Late, Ran},
+    secrets,
 };
 use serde_json::{Map, Value, json};
-use std::{path::Path, process::ExitStatus, time::Duration};
+use std::{process::ExitStatus, time::Duration};
 use zcp::{Content, Output, wire::mcp::resources::Resource};
 
+/// What a result of the protocol has, and what its content is.
+const MEMBERS: [&str; 4] = ["content", "structuredContent", "isError", "_meta"];
+const KINDS: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+/// How much is shown of what was printed by one that took too long.
+const SHOWN_IF_LATE: usize = 8 * 1024;
 /// The largest picture or sound of an answer.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
@@ -17,15 +24,19 @@ pub(crate) struct About<'a> {
     pub(crate) name: &'a str,
     /// What its output is said to be.
     pub(crate) returns: Option<&'a str>,
-    /// Whether it promises structure of a kind that is not an object.
+    /// Whether it promises structure.
+    pub(crate) has_schema: bool,
+    /// And of a kind that is not an object.
     pub(crate) structures_anything: bool,
     pub(crate) hint: Option<&'a str>,
     /// How long it may take with progress, if that makes a difference.
     pub(crate) most: Option<Duration>,
     /// What it was not allowed to do.
     pub(crate) sandbox: Option<&'a Sandbox>,
-    /// Where files it names are looked for.
-    pub(crate) folder: &'a Path,
+    /// Files it may name.
+    pub(crate) files: &'a Files,
+    /// What it may know and not say.
+    pub(crate) secrets: &'a [String],
     /// Its output as it is, to the last line break.
     pub(crate) verbatim: bool,
     /// Its output is somebody else's, and no result of the protocol whatever it looks like: that
@@ -51,7 +62,11 @@ impl About<'_> {
         let failed = !matches!(&ran.end, End::Exited(status) if status.success())
             || ran.said.error.is_some();
         let mut output = match &ran.end {
-            End::Late(late, status) => self.late(*late, *status),
+            End::Late(late, status) => {
+                let mut output = self.late(*late, *status);
+                output.content.extend(self.until_then(&ran, *status, &complaints));
+                output
+            }
             _ => self.said(&ran, keep).await,
         };
         output.content.extend(ran.said.content.iter().cloned());
@@ -100,15 +115,28 @@ impl About<'_> {
                 (None, false) => one(content::of_bytes(bytes.to_vec(), mime, &uri)),
             };
         }
+        let may_be_structure = mime != "text/plain" || self.returns.is_none();
         if ran.output.is_spilled() {
-            return self.linked(ran, &mime, keep);
+            let structured = match may_be_structure {
+                true => self.long_structure(ran).await,
+                false => None,
+            };
+            return match structured {
+                Some(Value::Object(members)) if self.is_result(&members) => {
+                    self.structured(members.into(), "").await
+                }
+                // What was promised is given, and what is shown of it stays short.
+                structured => Output {
+                    structured: structured.filter(|_| self.has_schema),
+                    ..self.linked(ran, &mime, keep)
+                },
+            };
         }
         if !self.verbatim {
             bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         }
         let text = String::from_utf8_lossy(bytes);
-        let may_be_structure = mime != "text/plain" || self.returns.is_none();
         if let Some(structured) = self.structure(&text).filter(|_| may_be_structure) {
             return self.structured(structured, &text).await;
         }
@@ -116,6 +144,16 @@ impl About<'_> {
             true => Output::default(),
             false => Output::text(text),
         }
+    }
+
+    /// The same of an output that is too long to be shown.
+    async fn long_structure(&self, ran: &Ran) -> Option<Value> {
+        let is_structure = ran.output.held.trim_ascii_start().starts_with(b"{");
+        if ran.output.total > LARGEST || !(is_structure || self.structures_anything) {
+            return None;
+        }
+        let whole = tokio::fs::read_to_string(&ran.output.spill.path).await.ok()?;
+        self.structure(&whole)
     }
 
     /// The JSON that an output is, if it is one that counts as structure.
@@ -133,9 +171,23 @@ impl About<'_> {
         }
     }
 
+    /// Whether an object is a result already: nothing but the members of one, and content that says
+    /// what it is.
+    fn is_result(&self, members: &Map<String, Value>) -> bool {
+        let Some(Value::Array(blocks)) = members.get("content") else { return false };
+        let known = |block: &Value| match block["type"].as_str() {
+            Some(kind) => KINDS.contains(&kind),
+            None => block["path"].is_string(),
+        };
+        !self.is_foreign
+            && (members.contains_key("isError") || !blocks.is_empty())
+            && members.keys().all(|name| MEMBERS.contains(&name.as_str()))
+            && blocks.iter().all(known)
+    }
+
     async fn structured(&self, value: Value, text: &str) -> Output {
         match value {
-            Value::Object(mut members) if !self.is_foreign && is_result(&members) => {
+            Value::Object(mut members) if self.is_result(&members) => {
                 let mut output = Output {
                     structured: members.remove("structuredContent"),
                     is_error: members.get("isError") == Some(&Value::Bool(true)),
@@ -162,8 +214,7 @@ impl About<'_> {
     /// A block of content, which may name a file instead of having its bytes.
     async fn block(&self, block: Value) -> Content {
         if let Some(path) = block["path"].as_str() {
-            let path = self.folder.join(path);
-            let file = content::of_file(&path, block["mimeType"].as_str()).await;
+            let file = self.files.printed(path, block["mimeType"].as_str()).await;
             return file.unwrap_or_else(Content::text);
         }
         serde_json::from_value(block.clone()).unwrap_or_else(|_| Content::text(block.to_string()))
@@ -174,7 +225,8 @@ impl About<'_> {
         let kept = keep(ran, mime);
         let mut output = Output::default();
         if mime.starts_with("text/") || mime == "application/json" {
-            let shown = String::from_utf8_lossy(until_character(&ran.output.held)).into_owned();
+            let mut shown = String::from_utf8_lossy(until_character(&ran.output.held)).into_owned();
+            secrets::hide_cut(&mut shown, self.secrets);
             output.content.push(Content::text(shown));
         }
         output.content.push(Content::text(format!(
@@ -210,6 +262,28 @@ impl About<'_> {
             why = format!("{why}\n{}", confine::explain(sandbox, complaints));
         }
         Some(why)
+    }
+
+    /// How one that took too long was ended, and what it had said until then.
+    fn until_then(&self, ran: &Ran, status: ExitStatus, complaints: &str) -> Option<Content> {
+        let held = &ran.output.held[..ran.output.held.len().min(SHOWN_IF_LATE)];
+        let mut printed = String::from_utf8_lossy(until_character(held)).trim().to_owned();
+        secrets::hide_cut(&mut printed, self.secrets);
+        let mut said = vec![];
+        if !printed.is_empty() {
+            let is_cut = ran.output.total > held.len() as u64;
+            let cut =
+                if is_cut { format!(" (the first {} bytes)", held.len()) } else { String::new() };
+            said.push(format!("Until then it had printed{cut}:\n{printed}"));
+        }
+        if !complaints.is_empty() {
+            said.push(format!("Its last words:\n{complaints}"));
+        }
+        if said.is_empty() {
+            return None;
+        }
+        said.push(format!("How it ended: {}.", how(status)));
+        Some(Content::text(said.join("\n")))
     }
 
     /// It took too long: in the shape that programs written for mcp-bash know.
@@ -248,13 +322,6 @@ fn one(content: Content) -> Output {
 
 fn is_told(output: &Output) -> bool {
     output.content.iter().any(|block| block.as_text().is_some_and(|text| !text.is_empty()))
-}
-
-/// An object that is a result already: content that says what it is.
-fn is_result(members: &Map<String, Value>) -> bool {
-    let Some(Value::Array(blocks)) = members.get("content") else { return false };
-    let known = |block: &Value| block["type"].is_string() || block["path"].is_string();
-    (members.contains_key("isError") || !blocks.is_empty()) && blocks.iter().all(known)
 }
 
 /// Without the beginning of a character that was cut.

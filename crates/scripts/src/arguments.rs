@@ -109,11 +109,15 @@ fn plain(value: &Value) -> String {
 fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<String> = vec![];
     let mut only_files = false;
-    for word in template {
+    for (at, word) in template.iter().enumerate() {
         match placeholder(word) {
             None => {
                 only_files |= word == "--";
-                words.push(fill_in(word, args)?);
+                let filled = fill_in(word, args)?;
+                if word.starts_with('{') && !only_files && is_option(&filled) {
+                    return Err(format!("`{word}` must not begin with `-`"));
+                }
+                words.push(filled);
             }
             Some(Placeholder::Pair(name)) => {
                 let value = args.get(name).filter(|value| !value.is_null());
@@ -125,11 +129,10 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
                 }
             }
             Some(Placeholder::Value(name) | Placeholder::Each(name)) => {
-                let after_flag =
-                    words.last().is_some_and(|last| last.starts_with('-') && last != "--");
+                let has_flag = at.checked_sub(1).is_some_and(|before| is_flag(&template[before]));
                 let values = match args.get(name).filter(|value| !value.is_null()) {
                     None => {
-                        if after_flag {
+                        if has_flag {
                             words.pop();
                         }
                         continue;
@@ -140,8 +143,9 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
                     Some(value) => vec![plain(value)],
                 };
                 // It would be taken for an option, which is the caller's to give only if offered.
-                let option = |value: &String| value.starts_with('-') && value.len() > 1;
-                if !after_flag && !only_files && values.iter().any(option) {
+                // What a flag takes is none, and that is one word.
+                let mut alone = values.iter().skip(usize::from(has_flag));
+                if !only_files && alone.any(|value| is_option(value)) {
                     return Err(format!("`{name}` must not begin with `-`"));
                 }
                 words.extend(values);
@@ -152,6 +156,15 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
         true => Err("an argument has a NUL character, which no command line can".to_owned()),
         false => Ok(words.into_iter().map(OsString::from).collect()),
     }
+}
+
+fn is_option(value: &str) -> bool {
+    value.starts_with('-') && value.len() > 1
+}
+
+/// Whether a word of a template is a flag whose value may follow it.
+fn is_flag(word: &str) -> bool {
+    is_option(word) && word != "--" && !word.contains(['=', '{'])
 }
 
 enum Placeholder<'a> {
@@ -235,6 +248,20 @@ mod tests {
         assert_eq!(words("-n {count}", json!({ "count": -3 })), Ok(vec!["-n".into(), "-3".into()]));
         assert_eq!(words("{file}", json!({ "file": "-" })), Ok(vec!["-".into()]));
         assert!(words("{file}", json!({ "file": "a\0b" })).is_err());
+        // Only a flag of the template has a value, and only one.
+        let all = json!({ "loud": true, "file": "--delete", "count": -3, "files": ["a", "-r"] });
+        for template in [
+            "{loud?--loud} {file}",
+            "--in=x {file}",
+            "-n {count} {file}",
+            "-f {files...}",
+            "{file}x",
+        ] {
+            assert!(words(template, all.clone()).is_err(), "{template}");
+        }
+        let few = json!({ "loud": true });
+        assert_eq!(words("{loud?--loud} {file}", few.clone()), Ok(vec!["--loud".into()]));
+        assert_eq!(words("--in=x {file}", few), Ok(vec!["--in=x".into()]));
     }
 
     #[test]

@@ -39,7 +39,6 @@ pub(crate) struct Needs<'a> {
     pub(crate) program: &'a Path,
     /// Where programs are looked for.
     pub(crate) path: &'a std::ffi::OsStr,
-    pub(crate) home: Option<&'a Path>,
     pub(crate) sdk: &'a Path,
     /// A folder of its own.
     pub(crate) temporary: &'a Path,
@@ -68,28 +67,40 @@ impl Rules {
         Self { read, write, network: sandbox.network, signals: sandbox.signals }
     }
 
+    /// What may be read, if that is not everything.
+    pub(crate) fn read(&self) -> Option<&[PathBuf]> {
+        self.read.as_deref()
+    }
+
     /// The words before a program's own that confine it.
     pub(crate) fn words(&self) -> Vec<String> {
         vec![CONFINED.to_owned(), serde_json::to_string(self).unwrap_or_default()]
     }
 }
 
-/// Where the programs of `PATH` are installed: their folders, and the folders they are in, if these
-/// are not everything a user has.
+/// Where the programs of `PATH` are installed: their folders, and what they need beside these.
 fn installed(needs: &Needs<'_>) -> Vec<PathBuf> {
     let folders = std::env::split_paths(needs.path).filter(|path| path.is_absolute());
     let program = needs.program.parent().map(Path::to_path_buf);
     let mut all = vec![];
     for folder in folders.chain(program) {
-        let above = folder.parent().filter(|above| {
-            above.parent().is_some()
-                && Some(*above) != needs.home
-                && !needs.project.starts_with(above)
-        });
-        all.extend(above.map(Path::to_path_buf));
+        let above = folder
+            .parent()
+            .filter(|above| above.parent().is_some() && Some(*above) != needs.sdk.parent());
+        all.extend(above.into_iter().flat_map(parts));
         all.push(folder);
     }
     all
+}
+
+/// What programs need of the folder they are installed in, which may have more in it.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let mut parts = vec!["lib", "lib64", "libexec", "versions", "version", "plugins", "include"];
+    match folder.ends_with(".local") {
+        true => parts.extend(["pipx", "share/pipx", "share/uv"]),
+        false => parts.push("share"),
+    }
+    parts.into_iter().map(|part| folder.join(part)).collect()
 }
 
 /// Why a script in a sandbox may have failed, by what it said last.
@@ -106,7 +117,7 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
         rule(denied, format!("`read`: outside of the project it may read {}", list(read)));
     }
     if let Some(write) = &sandbox.write {
-        rule(denied, format!("`write`: it may write {} but its temporary folder", list(write)));
+        rule(denied, format!("`write`: beside its temporary folder it may write {}", list(write)));
     }
     if !sandbox.network {
         let refused = says(&["ddress family not supported", "EAFNOSUPPORT", "resolv", "EAI_"]);
@@ -186,13 +197,26 @@ mod linux {
 
     /// What this is written for; older systems that cannot do all of what is asked refuse.
     const VERSION: ABI = ABI::V5;
+    const SOCKETS: [i64; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
+    /// Ways into other processes, which may have what a script may not.
+    const PEEKING: [i64; 4] = [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+    ];
 
     pub(super) fn confine(rules: &Rules) -> io::Result<()> {
         files(rules).map_err(|error| io::Error::other(format!("no sandbox for files: {error}")))?;
+        let failed =
+            |what: &str, error| io::Error::other(format!("no sandbox for {what}: {error}"));
+        refuse(&PEEKING, libc::EPERM).map_err(|error| failed("other processes", error))?;
         match rules.network {
             true => Ok(()),
-            false => sockets()
-                .map_err(|error| io::Error::other(format!("no sandbox for the network: {error}"))),
+            // No socket of any kind, and no way around.
+            false => {
+                refuse(&SOCKETS, libc::EAFNOSUPPORT).map_err(|error| failed("the network", error))
+            }
         }
     }
 
@@ -221,15 +245,14 @@ mod linux {
         created.restrict_self().map(drop)
     }
 
-    /// No socket of any kind, and no way around.
-    fn sockets() -> Result<(), Box<dyn std::error::Error>> {
-        let refused = [libc::SYS_socket, libc::SYS_io_uring_setup];
-        let rules = refused.into_iter().map(|call| (call, vec![])).collect();
-        let unsupported = SeccompAction::Errno(libc::EAFNOSUPPORT.unsigned_abs());
+    /// Has the system answer calls with an error.
+    fn refuse(calls: &[i64], error: i32) -> Result<(), Box<dyn std::error::Error>> {
+        let rules = calls.iter().map(|call| (*call, vec![])).collect();
+        let refused = SeccompAction::Errno(error.unsigned_abs());
         let filter = SeccompFilter::new(
             rules,
             SeccompAction::Allow,
-            unsupported,
+            refused,
             std::env::consts::ARCH.try_into()?,
         )?;
         let filter: BpfProgram = filter.try_into()?;

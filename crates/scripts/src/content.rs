@@ -1,23 +1,91 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tokio::{fs::File, io::AsyncReadExt};
 use zcp::{Content, ResourceContents};
 
 /// The largest file that becomes part of an answer.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
-/// A file as content.
-pub(crate) async fn of_file(path: &Path, mime: Option<&str>) -> Result<Content, String> {
+/// Files that a script names as parts of its answer: where they are, and which may be.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    /// Where it runs.
+    pub(crate) folder: PathBuf,
+    /// What it may read itself, if that is not everything.
+    pub(crate) read: Option<Vec<PathBuf>>,
+    /// Where files are that its output may name.
+    pub(crate) own: Vec<PathBuf>,
+}
+
+impl Files {
+    /// Those of a program that runs in a folder.
+    pub(crate) fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf(), read: None, own: vec![folder.to_path_buf()] }
+    }
+
+    /// A file the script says is part of its answer.
+    pub(crate) async fn said(&self, path: &str, mime: Option<&str>) -> Result<Content, String> {
+        of_file(&self.folder.join(path), mime, |path| self.may_read(path)).await
+    }
+
+    /// A file its output names. That may be somebody else's words, and leads to no other place than
+    /// the project and temporary folders.
+    pub(crate) async fn printed(&self, path: &str, mime: Option<&str>) -> Result<Content, String> {
+        let may_be = |path: &Path| self.may_read(path) && is_in(path, &self.own);
+        of_file(&self.folder.join(path), mime, may_be).await
+    }
+
+    /// Whether the script may read a file itself.
+    pub(crate) fn may_read(&self, path: &Path) -> bool {
+        self.read.as_ref().is_none_or(|folders| is_in(path, folders))
+    }
+}
+
+fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|one| path.starts_with(one))
+}
+
+/// A file as content, if it may be.
+async fn of_file(
+    path: &Path,
+    mime: Option<&str>,
+    may_be: impl Fn(&Path) -> bool,
+) -> Result<Content, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let length = tokio::fs::metadata(path).await.map_err(|error| wrong(&error))?.len();
-    if length > LARGEST {
+    let about = tokio::fs::metadata(path).await.map_err(|error| wrong(&error))?;
+    if !about.is_file() {
+        return Err(wrong(&"it is no file"));
+    }
+    let file = File::open(path).await.map_err(|error| wrong(&error))?;
+    if !real_path(&file, path).is_ok_and(|real| may_be(&real)) {
+        return Err(wrong(&"it is not where files of an answer may be"));
+    }
+    let mut bytes = vec![];
+    file.take(LARGEST + 1).read_to_end(&mut bytes).await.map_err(|error| wrong(&error))?;
+    if bytes.len() as u64 > LARGEST {
+        let length = about.len();
         return Err(wrong(&format!(
             "the file has {length} bytes, and may have {LARGEST}: link it"
         )));
     }
-    let bytes = tokio::fs::read(path).await.map_err(|error| wrong(&error))?;
     let mime = mime.map_or_else(|| mime_of(Some(path), &bytes), str::to_owned);
     Ok(of_bytes(bytes, mime, &uri_of(path)))
+}
+
+/// Where an open file is, wherever its path leads by now.
+fn real_path(file: &File, path: &Path) -> std::io::Result<PathBuf> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let _ = path;
+        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        path.canonicalize()
+    }
 }
 
 /// Bytes of a type as content.

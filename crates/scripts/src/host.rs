@@ -7,6 +7,7 @@ use crate::{
     policy::Log,
     providers::Clones,
     run::{Nursery, Ran},
+    turns::Places,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -67,7 +68,7 @@ const SDK: [(&str, &str); 9] = [
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) nursery: Nursery,
-    pub(crate) places: Semaphore,
+    pub(crate) places: Places,
     /// Everything temporary is in here: made when something runs, and gone with this.
     folder: PathBuf,
     made: OnceLock<()>,
@@ -139,7 +140,7 @@ impl Host {
         let path = std::env::join_paths(paths).map_err(io::Error::other)?;
         Ok(Self {
             nursery: Nursery::default(),
-            places: Semaphore::new(at_once(&env)),
+            places: Places::new(at_once(&env)),
             folder,
             made: OnceLock::new(),
             env,

@@ -109,7 +109,8 @@ impl Known<'_> {
                 _ => by_ending().or_else(|| shebang.map(|words| Start::By(vec![words]))),
             };
         }
-        if self.executable && (shebang.is_some() || is_binary(self.head)) {
+        let is_bash = shebang.as_ref().is_some_and(|words| is_bash(Path::new(&words[0])));
+        if self.executable && (shebang.is_some() || is_binary(self.head)) && !is_bash {
             return Some(Start::Itself);
         }
         // A script without the permission is run by what its first line says, not by a shell.
@@ -143,6 +144,21 @@ fn shebang(head: &[u8]) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// How bash is told to read a script whole before it begins: otherwise it reads as it goes, and one
+/// that is changed while it runs would go on with a mixture of both.
+const READ_WHOLE: [&str; 2] = ["-c", r#". "$0""#];
+/// What a script can tell the difference by.
+const TELLS: [&str; 5] = ["(return", "FUNCNAME", "BASH_SOURCE[1", "BASH_SOURCE[@", "caller"];
+
+fn is_bash(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| name == "bash")
+}
+
+fn can_be_read_whole(script: &Path) -> bool {
+    let text = std::fs::read_to_string(script);
+    text.is_ok_and(|text| !TELLS.iter().any(|one| text.contains(one)))
+}
+
 /// Compiled programs of the usual systems.
 fn is_binary(head: &[u8]) -> bool {
     const STARTS: [&[u8]; 6] = [
@@ -165,7 +181,9 @@ pub(crate) fn resolve(
     command: Option<&Path>,
 ) -> Result<(PathBuf, Vec<String>), String> {
     let programs = match start {
-        Start::Itself => return Ok((file.to_path_buf(), vec![])),
+        Start::Itself => {
+            return is_there(file, path).map(|()| (file.to_path_buf(), vec![]));
+        }
         Start::By(programs) => programs,
         Start::Request => {
             let command = command.ok_or("it says a request, which needs the `zcp` command")?;
@@ -177,6 +195,9 @@ pub(crate) fn resolve(
         let (program, rest) = words.split_first().ok_or("an interpreter without a name")?;
         if let Ok(found) = which::which_in(program, Some(path), ".") {
             let mut rest = rest.to_vec();
+            if is_bash(&found) && can_be_read_whole(file) {
+                rest.extend(READ_WHOLE.map(str::to_owned));
+            }
             rest.push(file.to_string_lossy().into_owned());
             return Ok((found, rest));
         }
@@ -185,6 +206,23 @@ pub(crate) fn resolve(
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     tracing::debug!("{names} is not in PATH: {}", path.to_string_lossy());
     Err(format!("it needs {names}, which is not in PATH: install it, or say another `command`"))
+}
+
+/// Whether what the first line of a file names can run it.
+fn is_there(file: &Path, path: &std::ffi::OsStr) -> Result<(), String> {
+    use std::io::Read;
+    let mut head = vec![];
+    let _ = std::fs::File::open(file).map(|file| file.take(256).read_to_end(&mut head));
+    let Some(words) = shebang(&head) else { return Ok(()) };
+    if head.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r")) {
+        return Err("its lines end as on Windows, and its first line names no program so: \
+                    write it with plain line ends"
+            .to_owned());
+    }
+    match which::which_in(&words[0], Some(path), ".") {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("it needs `{}`, which is not in PATH: install it", words[0])),
+    }
 }
 
 #[cfg(test)]
@@ -215,6 +253,7 @@ mod tests {
             ("a", false, "#!/usr/bin/env -S node --no-warnings\n", "node --no-warnings"),
             ("a", false, "#!/nowhere/bin/ruby -w\n", "ruby -w"),
             ("a", true, "\x7fELF", "itself"),
+            ("a", true, "#!/usr/bin/env bash\n", "bash"),
             ("a", true, "echo hi\n", "sh"),
             ("a", false, "hello\n", "none"),
             ("README.md", true, "# Hello\n", "none"),

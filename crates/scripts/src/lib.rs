@@ -31,6 +31,7 @@ mod secrets;
 mod settings;
 mod skills;
 mod template;
+mod turns;
 mod ui;
 mod watch;
 

@@ -1,7 +1,7 @@
 //! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
 
 use crate::{
-    content,
+    content::{self, Files},
     host::Host,
     icons::icons,
     remote,
@@ -183,12 +183,14 @@ impl Call {
     }
 
     /// The files the script wants to be part of its answer.
-    pub(crate) async fn embedded(&self, cwd: &Path) -> Vec<Content> {
+    pub(crate) async fn embedded(&self, files: &Files) -> Vec<Content> {
+        let cwd = &files.folder;
         let text = beginning(&self.folder.path().join("resources"));
         let mut all = vec![];
         for (path, mime, uri) in listed(&text) {
             let path = cwd.join(path);
-            let inside = path.canonicalize().ok().filter(|path| {
+            let real = path.canonicalize().ok().filter(|path| files.may_read(path));
+            let inside = real.filter(|path| {
                 let roots = self.roots.iter().filter_map(|root| root.canonicalize().ok());
                 let is_small = fs::metadata(path)
                     .is_ok_and(|file| file.is_file() && file.len() <= LARGEST_EMBEDDED);

@@ -2,6 +2,7 @@
 
 use crate::{
     answer::how,
+    content::Files,
     host::Host,
     interpreter,
     project::Project,
@@ -84,12 +85,7 @@ impl Program {
 
     /// Runs it to its end.
     pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
-        let _place = self
-            .host
-            .places
-            .acquire()
-            .await
-            .map_err(|_| CallError::new("the server is stopping"))?;
+        let place = self.host.places.place().await?;
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
         let mut env = self.host.base_env(&self.project.defaults.env_allow);
@@ -112,6 +108,8 @@ impl Program {
             spill: self.host.spill(),
             questions: None,
             secrets: vec![],
+            files: Files::of(&self.project.root),
+            place,
         };
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();

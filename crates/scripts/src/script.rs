@@ -6,6 +6,7 @@ use crate::{
     call::{self, Noted},
     catalog::Program,
     confine::{Needs, Rules},
+    content::Files,
     convert,
     host::Host,
     icons::icons,
@@ -17,16 +18,16 @@ use crate::{
     run::{self, Allowed, Ceilings, Job, Recipe, Share},
     scan::Found,
     secrets,
+    turns::Turns,
 };
 use serde_json::{Map, Value};
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Duration,
 };
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
 use zcp::{CallError, Ctx, Output, Result, Signature, Tool};
 use zcp_schema::Lazy;
 
@@ -36,6 +37,8 @@ pub(crate) const TIME: Duration = Duration::from_secs(5 * 60);
 pub(crate) const MOST_TIME: Duration = Duration::from_secs(60 * 60);
 /// How much of its output is shown.
 pub(crate) const SHOWN: u64 = 256 * 1024;
+/// The same in projects written for mcp-bash.
+const SHOWN_THERE: u64 = 10 * 1024 * 1024;
 /// How much it may write.
 const MOST: u64 = 100 * 1024 * 1024;
 
@@ -58,8 +61,7 @@ pub(crate) struct Script {
     check_input: Option<Lazy>,
     check_output: Option<Lazy>,
     launch: Result<(PathBuf, Vec<String>), String>,
-    turns: Semaphore,
-    rate: Option<Rate>,
+    turns: Arc<Turns>,
     pub(crate) project: Arc<Project>,
     pub(crate) host: Arc<Host>,
 }
@@ -106,8 +108,7 @@ impl Script {
             launch,
             form,
             is_request,
-            turns: Semaphore::new(said.limits.concurrency.unwrap_or(Semaphore::MAX_PERMITS)),
-            rate: said.limits.rate.map(Rate::new),
+            turns: host.places.turns(&found.path, &said.limits),
             path: found.path,
             text: found.head,
             manifest: said,
@@ -202,7 +203,7 @@ impl Script {
         ctx: &Ctx,
         noted: &Noted,
     ) -> Result<Output> {
-        if let Some(wait) = self.rate.as_ref().and_then(Rate::wait) {
+        if let Some(wait) = self.turns.wait() {
             let why = format!(
                 "`{}` is called too often: try again in {} s",
                 self.name,
@@ -214,9 +215,8 @@ impl Script {
             .launch
             .as_ref()
             .map_err(|why| CallError::new(format!("`{}` cannot be run: {why}", self.name)))?;
-        let gone = |_| CallError::new("the server is stopping");
-        let _turn = self.turns.acquire().await.map_err(gone)?;
-        let _place = self.host.places.acquire().await.map_err(gone)?;
+        let _turn = self.turns.next().await?;
+        let place = self.host.places.place().await?;
         let given = arguments::give(&self.form, &args).map_err(CallError::Invalid)?;
         let (mut env, secrets) = self.env(ctx).await?;
         noted.secrets(&secrets);
@@ -240,6 +240,8 @@ impl Script {
             spill: self.host.spill(),
             questions: None,
             secrets: secrets.clone(),
+            files: self.files(),
+            place,
         };
         let contract = match self.form {
             Form::McpBash => {
@@ -249,21 +251,23 @@ impl Script {
             }
             _ => None,
         };
-        let confined = self.confine(&mut job.recipe, contract.as_ref())?;
+        // Held until the answer is made, which may be of files in there.
+        let _confined = self.confine(&mut job, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
         noted.end(&ran.end);
-        drop(confined);
         if let Some(contract) = &contract {
             contract.error(&secrets)?;
         }
         let about = About {
             name: &self.name,
             returns: self.manifest.returns.as_deref(),
+            has_schema: self.manifest.output_schema.is_some(),
             structures_anything: self.structures_anything(),
             hint: self.manifest.timeout_hint.as_deref(),
             most: job.allowed.with_progress,
             sandbox: self.manifest.sandbox.as_ref(),
-            folder: &job.recipe.cwd,
+            files: &job.files,
+            secrets: &secrets,
             verbatim: contract.is_some(),
             is_foreign: self.is_request,
             says_how: contract.is_some(),
@@ -272,7 +276,7 @@ impl Script {
             |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal(), &secrets);
         let mut output = about.answer(ran, keep).await;
         if let Some(contract) = &contract {
-            output.content.extend(contract.embedded(&job.recipe.cwd).await);
+            output.content.extend(contract.embedded(&job.files).await);
         }
         secrets::hide(&mut output, &secrets);
         Ok(output)
@@ -281,6 +285,13 @@ impl Script {
     fn structures_anything(&self) -> bool {
         let kind = self.manifest.output_schema.as_ref().map(|schema| &schema["type"]);
         kind.is_some_and(|kind| kind != "object")
+    }
+
+    /// Files it may name for its answer.
+    fn files(&self) -> Files {
+        let mut files = Files::of(&self.cwd());
+        files.own.extend([self.project.root.clone(), std::env::temp_dir()]);
+        files
     }
 
     /// Where it runs.
@@ -315,11 +326,8 @@ impl Script {
     }
 
     /// Puts the run into its sandbox: with a folder of its own, for as long as that is held.
-    fn confine(
-        &self,
-        recipe: &mut Recipe,
-        contract: Option<&mcp_bash::Call>,
-    ) -> Result<Option<TempDir>> {
+    fn confine(&self, job: &mut Job, contract: Option<&mcp_bash::Call>) -> Result<Option<TempDir>> {
+        let recipe = &mut job.recipe;
         let Some(sandbox) = &self.manifest.sandbox else { return Ok(None) };
         let Some(command) = &self.host.command else {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
@@ -332,12 +340,12 @@ impl Script {
                 project: &self.project.root,
                 program: &recipe.program,
                 path: self.host.path(),
-                home: self.host.env("HOME").map(Path::new),
                 sdk: &self.host.sdk(),
                 temporary: temporary.path(),
                 contract: contract.map(mcp_bash::Call::folder),
             },
         );
+        job.files.read = rules.read().map(<[PathBuf]>::to_vec);
         let program = std::mem::replace(&mut recipe.program, command.clone());
         let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
         recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
@@ -378,11 +386,13 @@ impl Script {
     }
 
     fn shown(&self) -> usize {
-        let shown = self.manifest.limits.output.or_else(|| match self.form {
-            Form::McpBash => mcp_bash::number(&self.host, "MCPBASH_MAX_TOOL_OUTPUT_SIZE"),
-            _ => None,
+        let shown = self.manifest.limits.output.unwrap_or_else(|| match self.form {
+            Form::McpBash => {
+                mcp_bash::number(&self.host, "MCPBASH_MAX_TOOL_OUTPUT_SIZE").unwrap_or(SHOWN_THERE)
+            }
+            _ => SHOWN,
         });
-        usize::try_from(shown.unwrap_or(SHOWN).min(MOST)).unwrap_or(usize::MAX)
+        usize::try_from(shown.min(MOST)).unwrap_or(usize::MAX)
     }
 }
 
@@ -401,30 +411,4 @@ fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<S
     which::which_in(&program, Some(host.path()), folder)
         .map(|found| (found, args))
         .map_err(|_| format!("its command `{program}` is not in PATH"))
-}
-
-/// So many calls a minute.
-#[derive(Debug)]
-struct Rate {
-    a_minute: f64,
-    left: Mutex<(f64, Instant)>,
-}
-
-impl Rate {
-    fn new(a_minute: u32) -> Self {
-        let a_minute = f64::from(a_minute.max(1));
-        Self { a_minute, left: Mutex::new((a_minute, Instant::now())) }
-    }
-
-    /// How long to wait for the next, if it is not now.
-    fn wait(&self) -> Option<Duration> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let grown = left.1.elapsed().as_secs_f64() * self.a_minute / 60.0;
-        *left = ((left.0 + grown).min(self.a_minute), Instant::now());
-        if left.0 >= 1.0 {
-            left.0 -= 1.0;
-            return None;
-        }
-        Some(Duration::from_secs_f64((1.0 - left.0) * 60.0 / self.a_minute))
-    }
 }

@@ -97,6 +97,18 @@ pub(crate) fn hide_text(text: &mut String, secrets: &[String]) {
     }
 }
 
+/// The same in a text that was cut: what it ends with may be the beginning of a secret.
+pub(crate) fn hide_cut(text: &mut String, secrets: &[String]) {
+    hide_text(text, secrets);
+    for secret in secrets.iter().filter(|one| one.len() >= SHORTEST) {
+        let mut beginnings = secret.char_indices().map(|(at, _)| &secret[..at]).rev();
+        if let Some(beginning) = beginnings.find(|one| one.len() > 1 && text.ends_with(one)) {
+            text.truncate(text.len() - beginning.len());
+            text.push_str(HIDDEN);
+        }
+    }
+}
+
 /// Makes secrets unreadable in what a script shows.
 pub(crate) fn hide(output: &mut Output, secrets: &[String]) {
     if secrets.is_empty() {

@@ -1,6 +1,7 @@
 //! What a project written for mcp-bash says of calls: a list of names, and a program that decides.
 
 use crate::{
+    content::Files,
     host::Host,
     mcp_bash,
     project::Project,
@@ -110,7 +111,7 @@ impl Hook {
 
     async fn said(&self, script: &Script, host: &Host) -> Result<Said, String> {
         register::is_safe(&self.0, &script.project.root)?;
-        let _place = host.places.acquire().await.map_err(|_| "the server is stopping")?;
+        let place = host.places.place().await.map_err(|error| error.to_string())?;
         let bash = which::which_in("bash", Some(host.path()), &script.project.root)
             .map_err(|_| "it needs bash")?;
         let mut metadata = mcp_bash::metadata(script);
@@ -140,6 +141,8 @@ impl Hook {
             spill: host.spill(),
             questions: None,
             secrets: vec![],
+            files: Files::of(&script.project.root),
+            place,
         };
         let ran = run::run(&host.nursery, &job, None).await.map_err(|error| error.to_string())?;
         match ran.end {

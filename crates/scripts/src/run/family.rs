@@ -1,6 +1,11 @@
 //! The processes that came of a run, wherever they went: counted while it lasts, ended after it.
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::{
+    param::page_size,
+    process::{
+        Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, setrlimit, waitpid,
+    },
+};
 use std::{
     collections::{HashMap, HashSet},
     fs,
@@ -17,8 +22,11 @@ use tokio_util::task::TaskTracker;
 const LOOK: Duration = Duration::from_millis(250);
 /// The variable that tells whose a process is, whatever becomes of its parents.
 pub(crate) const MARK: &str = "ZCP_CALL";
-/// Bytes of a page of memory.
-const PAGE: u64 = 4096;
+/// Numbers of runs that are told apart by the mark that stays.
+const NUMBERS: u64 = 1_000_000;
+/// The limit that carries the mark, as the system calls it: time as a kind of process that scripts
+/// never are. So high that nobody is bounded by it, it is inherited by all that come of a process.
+pub(crate) const LIMIT: &str = "Max realtime timeout";
 /// Parts of a second that processor time is counted in.
 const TICKS: u64 = 100;
 
@@ -35,6 +43,8 @@ pub(crate) struct Share {
 pub(crate) struct Family {
     /// What this server's runs are marked with.
     tag: String,
+    /// The same as a number of twelve digits.
+    badge: u64,
     next: AtomicU64,
     runs: Mutex<HashMap<u64, Arc<Run>>>,
     begun: Notify,
@@ -60,8 +70,11 @@ pub(crate) struct Member {
 
 impl Family {
     pub(crate) fn new() -> Arc<Self> {
+        let tag = zcp::random_name();
+        let number = tag.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
         Arc::new(Self {
-            tag: zcp::random_name(),
+            badge: 100_000_000_000 + number % 900_000_000_000,
+            tag,
             next: AtomicU64::default(),
             runs: Mutex::default(),
             begun: Notify::new(),
@@ -71,6 +84,11 @@ impl Family {
     /// What all runs of this server are marked with.
     pub(crate) fn tag(&self) -> &str {
         &self.tag
+    }
+
+    /// How the mark that stays begins.
+    pub(crate) fn badge(&self) -> u64 {
+        self.badge
     }
 
     /// The first processes of all runs.
@@ -84,7 +102,7 @@ impl Family {
 
     /// Counts a run that is about to begin: none of its processes is taken for one that was left.
     pub(crate) fn begin(self: &Arc<Self>, share: Share) -> Member {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = self.next.fetch_add(1, Ordering::Relaxed) % NUMBERS;
         let run = Run {
             leader: OnceLock::new(),
             share,
@@ -158,15 +176,15 @@ impl Family {
         strangers: &mut HashSet<(i32, u64)>,
     ) {
         let known = |process: &Process| strangers.contains(&(process.id, process.started));
-        let own = i32::try_from(std::process::id()).unwrap_or_default();
         let mut others = vec![];
-        for process in processes.iter().filter(|process| process.id != own && !known(process)) {
+        for process in processes.iter().filter(|process| !known(process)) {
             match self.whose(process.id) {
+                Some(_) if self.is_of_others(process, processes) => (),
                 None => others.push((process.id, process.started)),
                 Some(number) if runs.iter().any(|(running, _)| *running == number) => (),
                 // It began after the runs were looked at.
                 Some(number) if self.runs().contains_key(&number) => (),
-                Some(_) => end(process, own),
+                Some(_) => end(process),
             }
         }
         strangers.extend(others);
@@ -175,8 +193,20 @@ impl Family {
         strangers.retain(|known| there.contains(known));
     }
 
-    /// The run a process is marked with.
+    /// The run a process is marked with: by what stays whatever it does to its environment, or by
+    /// its environment.
     fn whose(&self, process: i32) -> Option<u64> {
+        let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
+        let mark = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
+        let mark = mark.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        if let Some(mark) = mark.filter(|mark| mark / NUMBERS == self.badge) {
+            return Some(mark % NUMBERS);
+        }
+        self.said_to_be(process)
+    }
+
+    /// The run a process is of by its environment.
+    fn said_to_be(&self, process: i32) -> Option<u64> {
         let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
         let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
             let variable = std::str::from_utf8(variable).ok()?;
@@ -184,6 +214,31 @@ impl Family {
         })?;
         let (tag, number) = marked.rsplit_once('-')?;
         (tag == self.tag).then(|| number.parse().ok())?
+    }
+
+    /// Whether a process is this one, or one that was started here and not for a run, or came of such
+    /// a one: it may have been started while another was marked.
+    fn is_of_others(&self, process: &Process, all: &[Process]) -> bool {
+        let own = own_id();
+        let mut one = process;
+        loop {
+            if one.id == own {
+                return true;
+            }
+            if one.parent == own {
+                return self.said_to_be(one.id).is_none();
+            }
+            let parent = all.iter().find(|other| other.id == one.parent);
+            let Some(parent) = parent else { return false };
+            one = parent;
+        }
+    }
+
+    /// Ends every process of a run, wherever it went. Its first has ended.
+    fn end_run(&self, number: u64) {
+        let all = processes();
+        let is_of_it = |process: &&Process| self.whose(process.id) == Some(number);
+        all.iter().filter(is_of_it).filter(|one| !self.is_of_others(one, &all)).for_each(end);
     }
 }
 
@@ -203,10 +258,14 @@ async fn wait(family: &Weak<Family>) -> Option<Arc<Family>> {
     }
 }
 
-fn end(process: &Process, own: i32) {
+fn own_id() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
+}
+
+fn end(process: &Process) {
     let Some(id) = Pid::from_raw(process.id) else { return };
     let _ = kill_process(id, Signal::KILL);
-    if process.parent == own {
+    if process.parent == own_id() {
         let _ = waitpid(Some(id), WaitOptions::empty());
     }
 }
@@ -217,7 +276,7 @@ impl Run {
         let (mut count, mut memory, mut ticks) = (0, 0, 0);
         for process in all {
             count += 1;
-            memory += process.pages * PAGE;
+            memory += process.pages * page_size() as u64;
             ticks += process.ticks;
         }
         let share = self.share;
@@ -242,9 +301,26 @@ impl Member {
         format!("{}-{}", self.family.tag, self.number)
     }
 
+    /// Whatever is started while this is held has the mark that stays, from its beginning.
+    pub(crate) fn marking(&self) -> Marking {
+        let before = getrlimit(Resource::Rttime);
+        let mark = Some(self.family.badge * NUMBERS + self.number);
+        let limit = Rlimit { current: mark, maximum: before.maximum };
+        if let Err(error) = setrlimit(Resource::Rttime, limit) {
+            tracing::debug!("a process is marked by its environment alone: {error}");
+        }
+        Marking(before)
+    }
+
     /// It has begun, with this process.
     pub(crate) fn leads(&self, leader: i32) {
         let _ = self.run.leader.set(leader);
+    }
+
+    /// Ends all that is left of it.
+    pub(crate) async fn end_rest(&self) {
+        let (family, number) = (self.family.clone(), self.number);
+        let _ = tokio::task::spawn_blocking(move || family.end_run(number)).await;
     }
 
     /// Waits until it has more than it may: what that is.
@@ -265,6 +341,18 @@ impl Drop for Member {
         self.family.runs().remove(&self.number);
         // Whatever it left is looked for once more.
         self.family.begun.notify_one();
+    }
+}
+
+/// Takes the mark from this process when it is dropped.
+#[must_use]
+pub(crate) struct Marking(Rlimit);
+
+impl Drop for Marking {
+    fn drop(&mut self) {
+        if let Err(error) = setrlimit(Resource::Rttime, self.0.clone()) {
+            tracing::warn!("a limit could not be set back: {error}");
+        }
     }
 }
 

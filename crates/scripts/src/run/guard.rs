@@ -1,6 +1,6 @@
 //! Ends what a server leaves behind when it is killed: a shell that waits for its death.
 
-use super::family::MARK;
+use super::family::{Family, LIMIT, MARK};
 use std::{
     io,
     os::unix::process::CommandExt,
@@ -13,13 +13,11 @@ use std::{
 const WAIT: &str = r#"
 trap '' INT TERM HUP
 read -r _
-for environment in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' <"$environment" 2>/dev/null | grep -q "^$1-"; then
-        process=${environment#/proc/}
-        kill -9 "${process%/environ}" 2>/dev/null
-    fi
+for file in $(grep -ls "$1" /proc/[0-9]*/environ; grep -ls "$2" /proc/[0-9]*/limits); do
+    process=${file#/proc/}
+    kill -9 "${process%/*}" 2>/dev/null
 done
-rm -rf "$2"
+rm -rf "$3"
 "#;
 
 /// The shell. Dropping it ends its input.
@@ -27,9 +25,10 @@ rm -rf "$2"
 pub(crate) struct Guard(Child);
 
 impl Guard {
-    pub(crate) fn start(tag: &str, folder: &Path) -> io::Result<Self> {
+    pub(super) fn start(family: &Family, folder: &Path) -> io::Result<Self> {
         let mut command = Command::new("sh");
-        command.args(["-c", WAIT, "zcp-guard"]).arg(format!("{MARK}={tag}")).arg(folder);
+        command.args(["-c", WAIT, "zcp-guard"]).arg(format!("{MARK}={}-", family.tag()));
+        command.arg(format!("^{LIMIT} *{}[0-9]* ", family.badge())).arg(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.process_group(0).current_dir("/");
         Ok(Self(command.spawn()?))

@@ -1,13 +1,9 @@
 //! What a script says beside its output, line by line: progress, logs, questions, more content.
 
-use super::{channel::Channel, patience::Patience};
-use crate::{content, secrets};
+use super::{Job, channel::Channel, patience::Patience};
+use crate::secrets;
 use serde_json::{Value, json};
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 use zcp::wire::{line::Line, mcp::resources::Resource};
 use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
 
@@ -30,24 +26,17 @@ pub(crate) struct Said {
 pub(crate) struct Listener<'a> {
     pub(crate) ctx: &'a Ctx,
     pub(crate) patience: &'a Patience,
-    /// Files a script names are looked for here.
-    pub(crate) folder: &'a Path,
+    /// What the script may do.
+    job: &'a Job,
     pub(crate) said: Said,
     /// What was kept in this run.
     pub(crate) kept: HashMap<String, Value>,
-    /// What it may know and not say.
-    secrets: &'a [String],
 }
 
 impl<'a> Listener<'a> {
     /// One who has heard nothing yet.
-    pub(crate) fn new(
-        ctx: &'a Ctx,
-        patience: &'a Patience,
-        folder: &'a Path,
-        secrets: &'a [String],
-    ) -> Self {
-        Self { ctx, patience, folder, said: Said::default(), kept: HashMap::new(), secrets }
+    pub(crate) fn new(ctx: &'a Ctx, patience: &'a Patience, job: &'a Job) -> Self {
+        Self { ctx, patience, job, said: Said::default(), kept: HashMap::new() }
     }
 
     /// Does what lines say until there are no more. Ends with an error if the run must.
@@ -78,7 +67,7 @@ impl<'a> Listener<'a> {
         let mut line = String::from_utf8_lossy(&line).into_owned();
         // What it keeps is for itself.
         if !line.trim_start().starts_with("keep ") {
-            secrets::hide_text(&mut line, self.secrets);
+            secrets::hide_text(&mut line, &self.job.secrets);
         }
         let line = line.trim();
         if line.starts_with('{') {
@@ -158,7 +147,9 @@ impl<'a> Listener<'a> {
             said => serde_json::from_str(said)
                 .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
         };
+        // Others run while somebody thinks.
         self.patience.asked();
+        self.job.place.leave();
         let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let answer = match wait {
             Some(wait) => tokio::time::timeout(wait, self.ask(verb, key, &said))
@@ -166,6 +157,7 @@ impl<'a> Listener<'a> {
                 .unwrap_or_else(|_| Err(CallError::new("nobody answered in time"))),
             None => self.ask(verb, key, &said).await,
         };
+        self.job.place.take().await?;
         self.patience.answered();
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -230,13 +222,14 @@ impl<'a> Listener<'a> {
     async fn file(&mut self, rest: &str) {
         let rest = words(rest);
         let (path, mime) = match rest.rsplit_once(' ') {
-            Some((path, mime)) if mime.contains('/') && !self.folder.join(&rest).exists() => {
+            Some((path, mime))
+                if mime.contains('/') && !self.job.files.folder.join(&rest).exists() =>
+            {
                 (path, Some(mime))
             }
             _ => (rest.as_str(), None),
         };
-        let path: PathBuf = self.folder.join(path);
-        match content::of_file(&path, mime).await {
+        match self.job.files.said(path, mime).await {
             Ok(content) => self.add(content),
             Err(why) => self.add(Content::text(why)),
         }
@@ -244,11 +237,7 @@ impl<'a> Listener<'a> {
 }
 
 /// Answers questions that are put into a file, until the run must end.
-pub(super) async fn answer_files(
-    ctx: Option<&Ctx>,
-    patience: &Patience,
-    job: &super::Job,
-) -> CallError {
+pub(super) async fn answer_files(ctx: Option<&Ctx>, patience: &Patience, job: &Job) -> CallError {
     let (Some(files), Some(ctx)) = (&job.questions, ctx) else {
         return std::future::pending().await;
     };
@@ -260,7 +249,7 @@ pub(super) async fn answer_files(
         let Ok(asked) = serde_json::from_str::<Value>(&text) else { continue };
         let _ = std::fs::remove_file(&files.asked);
         number += 1;
-        let listener = Listener::new(ctx, patience, Path::new("."), &job.secrets);
+        let listener = Listener::new(ctx, patience, job);
         let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
         let answer = match listener.question(verb, &format!("elicit-{number} {asked}")).await {
             Ok(answer) => answer.unwrap_or_default(),

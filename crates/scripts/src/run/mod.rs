@@ -10,11 +10,13 @@ mod process;
 
 use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
+use family::Member;
 pub(crate) use family::Share;
 pub(crate) use listen::Said;
 pub(crate) use patience::{Allowed, Late};
 pub(crate) use process::{Ceilings, Nursery, Recipe};
 
+use crate::{content::Files, turns::Place};
 use channel::Channel;
 use listen::Listener;
 use patience::Patience;
@@ -31,6 +33,8 @@ use zcp::{CallError, Ctx, Result};
 
 /// How long it must be quiet after a script has ended: others may hold its output open.
 const REST: Duration = Duration::from_millis(200);
+/// How long its output may go on after it, on a busy machine.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// What to run, and how much of it is borne.
 #[derive(Debug)]
@@ -46,6 +50,10 @@ pub(crate) struct Job {
     pub(crate) questions: Option<Questions>,
     /// What it may know and not say.
     pub(crate) secrets: Vec<String>,
+    /// Files it may name.
+    pub(crate) files: Files,
+    /// Its place among those that run.
+    pub(crate) place: Place,
 }
 
 /// Files through which a script asks and is answered.
@@ -88,8 +96,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let seen = Seen::default();
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
-    let folder = &job.recipe.cwd;
-    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, folder, &job.secrets));
+    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, job));
     let end = {
         let feeding = feed(stdin, job.recipe.stdin.as_deref());
         let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);
@@ -141,7 +148,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             };
             tokio::join!(heard, read, beside)
         };
-        until_quiet(rest, &seen).await;
+        until_quiet(rest, &seen, &member).await;
         end
     };
     let said = match listener {
@@ -154,16 +161,24 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     Ok(Ran { end, output, complaints, said })
 }
 
-/// Reads the rest: to its end, or until nothing comes any more because others hold it open.
-async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen) {
+/// Reads the rest: to its end, or until nothing comes any more. Whoever holds it open is ended, as
+/// all that comes of a call is when the call ends.
+async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, member: &Member) {
     let mut rest = pin!(rest);
-    loop {
-        let before = seen.bytes();
-        // Late on a busy machine is not quiet.
-        if timeout(REST, &mut rest).await.is_ok() || seen.bytes() == before {
-            return;
-        }
+    if timeout(REST, &mut rest).await.is_ok() {
+        return;
     }
+    member.end_rest().await;
+    let _ = timeout(LONGEST_REST, async {
+        loop {
+            let before = seen.bytes();
+            // Late on a busy machine is not quiet.
+            if timeout(REST, &mut rest).await.is_ok() || seen.bytes() == before {
+                return;
+            }
+        }
+    })
+    .await;
 }
 
 /// Gives a script its input. One that does not read what it is given may do so.

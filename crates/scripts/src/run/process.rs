@@ -20,6 +20,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
+/// Held while a process is started: what it inherits must reach no other.
+static SPAWNING: Mutex<()> = Mutex::new(());
 /// How long a process that is told to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -49,8 +51,6 @@ pub(crate) struct Ceilings {
 /// Starts processes, and sees to it that none is left.
 #[derive(Debug)]
 pub(crate) struct Nursery {
-    /// Held while a process is started: what it inherits must reach no other.
-    spawning: Mutex<()>,
     family: Arc<Family>,
     /// Looks after the family, once there is one.
     keeping: OnceLock<()>,
@@ -63,7 +63,6 @@ pub(crate) struct Nursery {
 impl Default for Nursery {
     fn default() -> Self {
         Self {
-            spawning: Mutex::default(),
             family: Family::new(),
             keeping: OnceLock::new(),
             guard: OnceLock::new(),
@@ -77,7 +76,7 @@ impl Nursery {
     /// From now on a folder is removed, and what runs is ended, even if this server is killed.
     pub(crate) fn guard(&self, folder: &Path) {
         self.guard.get_or_init(|| {
-            let guard = Guard::start(self.family.tag(), folder);
+            let guard = Guard::start(&self.family, folder);
             guard.map_err(|error| tracing::warn!("a killed server may leave scripts: {error}")).ok()
         });
     }
@@ -95,7 +94,7 @@ impl Nursery {
         command.env(MARK, member.mark());
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = self.spawn(&mut command, &ends)?;
+        let mut child = spawn(&mut command, &ends, &member)?;
         let group = Group::of(&child);
         group.set(recipe.ceilings);
         group.0.into_iter().for_each(|leader| member.leads(leader.as_raw_pid()));
@@ -107,12 +106,6 @@ impl Nursery {
             channel: Some(channel),
             running: Running { child: Some(child), group, tracker: self.tracker.clone() },
         })
-    }
-
-    fn spawn(&self, command: &mut Command, ends: &Ends) -> io::Result<Child> {
-        let _alone = self.spawning.lock().unwrap_or_else(PoisonError::into_inner);
-        ends.open()?;
-        command.spawn()
     }
 
     /// Ends all that run, and waits until they have ended.
@@ -134,6 +127,13 @@ impl Nursery {
         self.tracker.close();
         self.tracker.wait().await;
     }
+}
+
+fn spawn(command: &mut Command, ends: &Ends, member: &Member) -> io::Result<Child> {
+    let _alone = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
+    ends.open()?;
+    let _marking = member.marking();
+    command.spawn()
 }
 
 /// A process under way. Dropping it ends the process, and all that came of it.
@@ -239,7 +239,8 @@ impl Group {
                 tracing::warn!("a limit could not be set: {error}");
             }
         };
-        ceilings.memory.into_iter().for_each(|most| set(Resource::As, most));
+        // What is reserved and not used counts for nothing: some languages reserve a lot.
+        ceilings.memory.into_iter().for_each(|most| set(Resource::Data, most));
         ceilings.cpu.into_iter().for_each(|most| set(Resource::Cpu, most.as_secs().max(1)));
         ceilings.open_files.into_iter().for_each(|most| set(Resource::Nofile, most));
     }
