@@ -350,7 +350,7 @@ pub(crate) struct Marking(Rlimit);
 
 impl Drop for Marking {
     fn drop(&mut self) {
-        if let Err(error) = setrlimit(Resource::Rttime, self.0.clone()) {
+        if let Err(error) = setrlimit(Resource::Rttime, self.0) {
             tracing::warn!("a limit could not be set back: {error}");
         }
     }
