@@ -11,14 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::time::{sleep, timeout};
-use zcp_client::{Client, Http};
+use zcp_client::{Client, Http, Process};
 use zcp_scripts::Scripts;
-use zcp_tests::{folder::Folder, http::HttpServer};
+use zcp_tests::{examples::zcp, folder::Folder, http::HttpServer};
 
 const CALLS: usize = 10_000;
 const AT_ONCE: usize = 24;
 /// How much more memory is held at the end than after a fifth of the calls, in KiB.
 const GROWN: u64 = 24 * 1024;
+/// How many outputs a server keeps that are too long to be shown.
+const KEPT: usize = 100;
 
 const TOOLS: [(&str, &str); 8] = [
     ("echo", "# Echoes.\n# @param word string\n# @args env\necho \"$ARG_WORD\""),
@@ -56,16 +58,36 @@ fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").expect("it is told").count()
 }
 
-/// Processes of this storm's scripts, which know where they came from.
-fn running(folder: &Folder) -> usize {
-    let home = folder.0.to_string_lossy().into_owned();
+/// Processes that came of this storm's scripts, which all know where they came from.
+fn running(folder: &Folder) -> Vec<String> {
+    let home = format!("ZCP_PROJECT={}\0", folder.0.display());
     let all = fs::read_dir("/proc").expect("processes").flatten();
     let own = all.filter(|entry| {
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
         String::from_utf8_lossy(&environment).contains(&home)
     });
     let lines = own.map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default());
-    lines.filter(|line| String::from_utf8_lossy(line).starts_with("sleep\x00473")).count()
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
+}
+
+/// How many files the servers' folders below this one have of a kind.
+fn files_of(temporary: &Folder, kind: &str) -> usize {
+    let servers = fs::read_dir(&temporary.0).expect("the folder").flatten();
+    let files = servers.filter_map(|server| fs::read_dir(server.path().join(kind)).ok());
+    files.map(Iterator::count).sum()
+}
+
+/// Who calls: over TCP, where hanging up is what ends a call, and over a pipe, where a notification
+/// does.
+struct Clients {
+    http: Client,
+    stdio: Client,
+}
+
+impl Clients {
+    fn of(&self, number: usize) -> &Client {
+        if number % 4 == 3 { &self.stdio } else { &self.http }
+    }
 }
 
 async fn call(client: &Client, number: usize, odd: &AtomicUsize) {
@@ -85,7 +107,10 @@ async fn call(client: &Client, number: usize, odd: &AtomicUsize) {
             assert_eq!(result.content[0].as_text(), Some(number.to_string().as_str()));
         }
         "leaves" => drop(called.expect("it leaves")),
-        "writes" => assert_eq!(called.expect("it writes").content.len(), 3),
+        "writes" => {
+            let written = called.expect("it writes");
+            assert_eq!(written.content.len(), 3, "{number}: {written:?}");
+        }
         _ => {
             odd.fetch_add(1, Ordering::Relaxed);
             let failed = called.expect("it says why");
@@ -114,14 +139,17 @@ async fn ten_thousand_calls_leave_nothing_behind() {
     let processes = scripts.processes();
     let server =
         HttpServer::with(scripts.server().build().expect("no mistakes"), |http| http).await;
-    let client = Client::connect(Http::new(server.url("/mcp")).expect("an address")).await;
-    let client = client.expect("it is reached");
+    let http = Client::connect(Http::new(server.url("/mcp")).expect("an address")).await;
+    let process = Process::new(zcp()).args(["serve".as_ref(), folder.0.as_os_str()]);
+    let process = process.arg("--stdio").env("TMPDIR", temporary.0.as_os_str());
+    let stdio = Client::connect(process).await.expect("it is started");
+    let clients = Clients { http: http.expect("it is reached"), stdio };
     let (begun, odd) = (Instant::now(), AtomicUsize::new(0));
     let (mut memory, mut files) = (0, 0);
     for part in 0..5 {
         let numbers = part * CALLS / 5..(part + 1) * CALLS / 5;
         stream::iter(numbers)
-            .for_each_concurrent(AT_ONCE, |number| call(&client, number, &odd))
+            .for_each_concurrent(AT_ONCE, |number| call(clients.of(number), number, &odd))
             .await;
         if part == 0 {
             sleep(Duration::from_secs(1)).await;
@@ -132,17 +160,24 @@ async fn ten_thousand_calls_leave_nothing_behind() {
     println!("{CALLS} calls in {:.0?}, {odd} of them cut off or failed", begun.elapsed());
     assert!(odd > CALLS / 5, "{odd}");
     let waiting = Instant::now();
-    while running(&folder) > 0 || open_files() > files + 8 {
+    loop {
         let (left, open) = (running(&folder), open_files());
+        let (calls, outputs) = (files_of(&temporary, "calls"), files_of(&temporary, "outputs"));
+        // Each server keeps some of what was too long to be shown.
+        if left.is_empty() && open <= files + 8 && calls == 0 && outputs <= 2 * KEPT {
+            assert!(outputs > 0, "something was too long");
+            break;
+        }
         assert!(
             waiting.elapsed() < Duration::from_secs(10),
-            "{left} processes, {open} of {files} files"
+            "{left:?}, {open} of {files} files, {calls} calls, {outputs} outputs"
         );
         sleep(Duration::from_millis(50)).await;
     }
     println!("memory: {memory} KiB after a fifth, {} KiB at the end", held());
     assert!(held() < memory + GROWN);
-    client.close().await;
+    clients.http.close().await;
+    clients.stdio.close().await;
     server.close().await;
     processes.end().await;
     drop(processes);
