@@ -77,6 +77,10 @@ pub(crate) fn serving(
             "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz  /metadata  /metrics"
         )?;
     }
+    if http.is_some_and(|at| at.ip().is_unspecified()) {
+        let why = "Everybody on this network can call it, and nobody has to log in.";
+        writeln!(out, "\n  {BAD}{why}{BAD:#} Others reach it by this machine's name.")?;
+    }
     if let Some(path) = unix {
         writeln!(out, "\n  Socket     {LINK}{}{LINK:#}", path.display())?;
     }

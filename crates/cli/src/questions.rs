@@ -72,6 +72,13 @@ fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitResult> {
         }
         filled.insert(name.clone(), value(field, text));
     }
+    if fields.is_none_or(Map::is_empty) {
+        let yes = yes("Do you agree? [y/N] ")?;
+        return match yes {
+            true => said(Action::Accept, Some(Value::Object(filled))),
+            false => said(Action::Decline, None),
+        };
+    }
     let filled = Value::Object(filled);
     print::aside(&format!("This goes to {server}: {filled}"));
     loop {

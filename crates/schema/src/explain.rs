@@ -20,7 +20,11 @@ const MOST_ALTERNATIVES: usize = 3;
 
 /// Says where a value does not fit, and why.
 pub(super) fn error(error: &ValidationError<'_>) -> String {
-    Short::of(LONGEST_ERROR, format_args!("`{}`: {}", path(error.instance_path()), reason(error)))
+    let reason = reason(error);
+    match path(error.instance_path()) {
+        whole if whole.is_empty() => Short::of(LONGEST_ERROR, format_args!("{reason}")),
+        path => Short::of(LONGEST_ERROR, format_args!("`{path}`: {reason}")),
+    }
 }
 
 /// A value as JSON, shortened.
@@ -42,7 +46,7 @@ fn path(location: &Location) -> String {
             LocationSegment::Property(name) => path.push_str(&format!(".{name}")),
         }
     }
-    if path.is_empty() { "(root)".to_owned() } else { shorten(&path) }
+    shorten(&path)
 }
 
 fn reason(error: &ValidationError<'_>) -> String {
@@ -61,6 +65,10 @@ fn reason(error: &ValidationError<'_>) -> String {
                 .map(|first| first.masked_with(value(first.instance())).to_string())
                 .collect();
             format!("{found} fits none of the alternatives ({})", reasons.join(", or "))
+        }
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().map_or_else(|| property.to_string(), shorten);
+            format!("`{name}` is missing")
         }
         ValidationErrorKind::FalseSchema => format!("{found} is not allowed here"),
         _ => error.masked_with(found).to_string(),

@@ -247,10 +247,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                r#"`(root)`: "query" is a required property"#,
-                "`(root)`: Additional properties are not allowed ('x' was unexpected)",
+                "Additional properties are not allowed ('x' was unexpected)",
                 r#"`kind`: "f" is not one of "a", "b", "c", "d", "e""#,
                 "`limit`: 500 is greater than the maximum of 100",
+                "`query` is missing",
                 r#"`tags[1]`: {"b":1} is not of type "string""#,
             ]
         );
@@ -261,7 +261,7 @@ mod tests {
         let schema = json!({ "anyOf": [{ "type": "string" }, { "required": ["id"] }] });
         assert_eq!(
             check(&schema, &json!({})).unwrap_err(),
-            r#"`(root)`: {} fits none of the alternatives ({} is not of type "string", or "id" is a required property)"#
+            r#"{} fits none of the alternatives ({} is not of type "string", or "id" is a required property)"#
         );
     }
 

@@ -57,7 +57,7 @@ pub(crate) enum Lang {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   zcp dev                               serve this folder, and show calls and changes
-  zcp dev ./my-tools --record tests/today.yaml
+  zcp dev ./my-tools --record my-tools/tests/today.yaml
                                         and keep the calls as cases for zcp test")]
 pub(crate) struct Dev {
     /// A folder of scripts.

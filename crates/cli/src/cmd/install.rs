@@ -19,6 +19,9 @@ use zcp_scripts::Scripts;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// What a folder that offers something may have, beside tools.
+const PARTS: [&str; 7] = ["zcp.toml", "server.d", "tools", "resources", "prompts", "skills", "ui"];
+
 /// What becomes of the file.
 struct Change {
     name: String,
@@ -113,6 +116,12 @@ pub(super) fn open(folder: &Path) -> Result<Scripts> {
 
 fn addition(client: &Client, kept: &Kept, servers: &Value, install: &Install) -> Result<Change> {
     let scripts = open(&install.folder)?;
+    let has = |name: &&str| scripts.root().join(name).exists();
+    if scripts.programs().borrow().is_empty() && !PARTS.iter().any(has) {
+        let folder = install.folder.display();
+        let hint = "name the folder of your scripts, or begin one with `zcp new`";
+        return Err(usage(format!("{folder} has nothing to offer: {hint}").into()));
+    }
     let name = match &install.name {
         Some(name) if client.safe_name(name) != *name => {
             let safe = client.safe_name(name);

@@ -340,7 +340,7 @@ impl Upstream {
             true => Ok(client),
             false => Err(CallError::new(format!(
                 "`{tool}` was not called: the mounted server `{}` says something else of it than \
-                 was agreed to. Whoever runs this server can look at it: zcp lock",
+                 was agreed to. Whoever runs this server sees it with `zcp lock --check`, and agrees with `zcp lock`",
                 self.name
             ))),
         }

@@ -315,11 +315,43 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
         "idempotent" => hint(said, |hints| hints.idempotent_hint = Some(true)),
         "open-world" => hint(said, |hints| hints.open_world_hint = Some(true)),
         "closed-world" => hint(said, |hints| hints.open_world_hint = Some(false)),
-        // `@author` and the like are for people.
-        _ => (),
+        // `@author` and the like are for people. What a slip would have forbidden must not be allowed.
+        _ => {
+            return super::no_slip(name, &TAGS)
+                .map_err(|meant| format!("did you mean `@{meant}`?"));
+        }
     }
     Ok(())
 }
+
+/// The tags that mean something, but for the other names some of them have.
+const TAGS: [&str; 25] = [
+    "param",
+    "name",
+    "title",
+    "description",
+    "returns",
+    "args",
+    "command",
+    "cwd",
+    "env",
+    "timeout",
+    "timeout-hint",
+    "progress-extends-timeout",
+    "max-timeout",
+    "task",
+    "limit",
+    "sandbox",
+    "icon",
+    "hidden",
+    "meta",
+    "read-only",
+    "destructive",
+    "not-destructive",
+    "idempotent",
+    "open-world",
+    "closed-world",
+];
 
 fn hint(said: &mut Manifest, set: impl FnOnce(&mut ToolAnnotations)) {
     set(said.annotations.get_or_insert_default());
@@ -377,6 +409,24 @@ mod tests {
 
     fn schema(text: &str) -> Value {
         of_text(text).expect("a header").schema().expect("a schema")
+    }
+
+    /// One in `@sandbox` would let a script do everything.
+    #[test]
+    fn a_slip_in_a_tag_is_told_of_and_words_for_people_are_not() {
+        for (slip, meant) in
+            [("sandobx", "sandbox"), ("readonly", "read-only"), ("parm x", "param")]
+        {
+            let why = of_text(&format!("# Does.\n# @{slip}\n")).expect_err("a slip");
+            assert!(why.contains(&format!("did you mean `@{meant}`?")), "{why}");
+        }
+        for fine in ["author A", "version 1", "since 2", "see x", "example y", "throws z", "type t"]
+        {
+            assert!(of_text(&format!("# Does.\n# @{fine}\n")).is_ok(), "{fine}");
+        }
+        let member = serde_json::from_str::<Manifest>(r#"{ "sandbx": true }"#);
+        assert!(member.is_err_and(|why| why.to_string().contains("did you mean `sandbox`?")));
+        assert!(serde_json::from_str::<Manifest>(r#"{ "namespace": "x", "tags": [] }"#).is_ok());
     }
 
     const LOGS: &str = "Finds lines in the logs.";

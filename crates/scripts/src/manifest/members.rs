@@ -32,6 +32,36 @@ const HABITS: [(&str, &str); 17] = [
     ("max_timeout_secs", "maxTimeout"),
 ];
 
+/// What a script's members are called.
+const NAMES: [&str; 23] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "params",
+    "outputSchema",
+    "annotations",
+    "icons",
+    "_meta",
+    "args",
+    "returns",
+    "command",
+    "cwd",
+    "env",
+    "envAllow",
+    "timeout",
+    "timeoutHint",
+    "progressExtendsTimeout",
+    "maxTimeout",
+    "task",
+    "limits",
+    "sandbox",
+    "enabled",
+];
+
+/// Those that keep a script from something.
+const BOUNDS: [&str; 3] = ["limits", "sandbox", "enabled"];
+
 impl<'a> Deserialize<'a> for Manifest {
     fn deserialize<D: Deserializer<'a>>(said: D) -> Result<Self, D::Error> {
         said.deserialize_map(Whole)
@@ -78,6 +108,11 @@ impl<'a, M: MapAccess<'a>> MapAccess<'a> for Members<'_, M> {
         while let Some(written) = self.map.next_key::<String>()? {
             let habit = HABITS.iter().find(|(habit, _)| *habit == written);
             let name = habit.map_or(written.as_str(), |(_, name)| name).to_owned();
+            if let Err(meant) = self.is_no_slip(&name) {
+                return Err(Error::custom(format!(
+                    "`{name}` means nothing: did you mean `{meant}`?"
+                )));
+            }
             let is_looked_at = HABITS.iter().any(|(_, known)| *known == name);
             if is_looked_at {
                 let value = self.map.next_value()?;
@@ -101,6 +136,19 @@ impl<'a, M: MapAccess<'a>> MapAccess<'a> for Members<'_, M> {
 }
 
 impl<M> Members<'_, M> {
+    /// Tells of a slip in a name: which is meant, if a script could do more for it.
+    fn is_no_slip(&mut self, name: &str) -> Result<(), &'static str> {
+        if NAMES.contains(&name) {
+            return Ok(());
+        }
+        let Err(meant) = super::no_slip(name, &NAMES) else { return Ok(()) };
+        if BOUNDS.contains(&meant) {
+            return Err(meant);
+        }
+        self.mistakes.push(format!("`{name}` means nothing: did you mean `{meant}`?"));
+        Ok(())
+    }
+
     /// A value, unless it says nothing.
     fn understood(&mut self, written: &str, name: &str, value: Value) -> Option<Value> {
         let why = match (name, &value) {

@@ -62,6 +62,13 @@ pub(crate) struct Manifest {
     pub(crate) mistakes: Vec<String>,
 }
 
+/// Whether a name that means nothing is not one of these with a slip in it: which, otherwise.
+fn no_slip(name: &str, known: &[&'static str]) -> Result<(), &'static str> {
+    let far = |one: &&&str| strsim::damerau_levenshtein(&name.to_lowercase(), one);
+    let bearable = |one: &&&str| far(one) <= if one.len() > 4 { 2 } else { 1 };
+    known.iter().filter(bearable).min_by_key(far).map_or(Ok(()), |meant| Err(*meant))
+}
+
 /// How arguments reach a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Form {

@@ -31,8 +31,10 @@ use std::{
 use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
 use zcp::{CallError, Ctx, Result};
 
-/// How long it must be quiet after a script has ended: others may hold its output open.
+/// How long the end of a script's output may come after its own: others may hold it open.
 const REST: Duration = Duration::from_millis(200);
+/// How long it must be quiet once they are ended.
+const QUIET: Duration = Duration::from_secs(1);
 /// How long its output may go on after it, on a busy machine.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
@@ -173,7 +175,7 @@ async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, member: &Mem
         loop {
             let before = seen.bytes();
             // Late on a busy machine is not quiet.
-            if timeout(REST, &mut rest).await.is_ok() || seen.bytes() == before {
+            if timeout(QUIET, &mut rest).await.is_ok() || seen.bytes() == before {
                 return;
             }
         }
