@@ -5,6 +5,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 use zcp_client::{Client, Process, wire::mcp::tools::CallToolResult};
 use zcp_tests::{
@@ -103,6 +104,21 @@ async fn a_folder_with_a_policy_mounts_only_what_it_says_it_does_not_guard() {
     assert!(!failed.status.success() && why.contains("`unguarded = true`"), "{why}");
     write(&own.join("zcp.toml"), &format!("{toml}unguarded = true\n"));
     assert_eq!(names(&client(&own).await).await, ["other_bye", "other_hello"]);
+}
+
+#[tokio::test]
+async fn a_policy_that_comes_later_takes_away_what_it_does_not_guard() {
+    let folder = folders("mount-later", "[mounts.other]\nfolder = \"../other\"\n");
+    let own = folder.0.join("own");
+    let client = client(&own).await;
+    assert!(names(&client).await.contains(&"other_hello".to_owned()));
+    write(&own.join("policy.toml"), "read_only = true\n");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while names(&client).await.iter().any(|name| name.starts_with("other_")) {
+        assert!(Instant::now() < deadline, "what is mounted is still offered");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    client.tool("other_hello").send().await.expect_err("it is not there any more");
 }
 
 #[tokio::test]

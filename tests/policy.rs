@@ -260,6 +260,17 @@ async fn a_wrong_policy_closes_the_folder_until_it_is_right() {
 }
 
 #[tokio::test]
+async fn a_rule_about_a_tool_that_is_not_there_is_told_of() {
+    let rules = "[[rules]]\ntool = \"no_such\"\naction = \"deny\"\n\
+                 [[rules]]\ntool = \"later_*\"\naction = \"deny\"\n";
+    let folder = folder("idle-rule", rules);
+    let scripts = open(&folder);
+    let told = scripts.mistakes().borrow().join("\n");
+    assert!(told.contains("rule 1") && told.contains("`no_such`"), "{told}");
+    assert!(!told.contains("later"), "{told}");
+}
+
+#[tokio::test]
 async fn a_rule_is_about_an_argument_however_its_name_is_written() {
     let folder = folder(
         "policy-names",

@@ -75,7 +75,8 @@ pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
     };
     let Gathering { mut catalog, mut mistakes, is_empty, project, programs, .. } = gathering;
     mistakes.extend(catalog.take_mistakes());
-    let is_there = |name: &String| programs.iter().any(|program| program.tool == *name);
+    let is_there = |name: &str| programs.iter().any(|program| program.tool == name);
+    mistakes.extend(project.policy.mistakes(is_there));
     mistakes.extend(
         project
             .tools

@@ -84,6 +84,7 @@ pub struct Scripts {
     mistakes: channel::Receiver<Vec<String>>,
     project: Arc<project::Project>,
     programs: channel::Receiver<Vec<Program>>,
+    has_policy: channel::Receiver<bool>,
     host: Arc<Host>,
     remote: Option<Arc<Remote>>,
     _following: DropGuard,
@@ -174,10 +175,10 @@ impl Scripts {
         &self.project.root
     }
 
-    /// Whether the folder says what may be called. That is for its own scripts, and for nothing that
-    /// stands beside them.
-    pub fn has_policy(&self) -> bool {
-        self.project.policy.is_set()
+    /// Whether the folder says what may be called, now and whenever that changes. That is for its
+    /// own scripts, and for nothing that stands beside them.
+    pub fn has_policy(&self) -> channel::Receiver<bool> {
+        self.has_policy.clone()
     }
 
     /// The servers that are to stand beside the folder's own scripts, by name. Whoever serves the
@@ -266,10 +267,12 @@ impl Folder {
         }
         let own = project.policy.own_files();
         let (catalogs, catalog) = channel::channel(Arc::new(first.catalog));
+        let (guarding, has_policy) = channel::channel(project.policy.is_set());
         let (complaints, mistakes) = channel::channel(first.mistakes);
         let (tell, updated) = mpsc::channel(1024);
         let stop = CancellationToken::new();
         let following = watching.follow(root, host.clone(), own, move |snapshot, changed| {
+            guarding.send_replace(snapshot.project.policy.is_set());
             catalogs.send_replace(Arc::new(snapshot.catalog));
             running.send_replace(snapshot.programs);
             complaints.send_if_modified(|before| {
@@ -287,6 +290,7 @@ impl Folder {
             mistakes,
             project,
             programs,
+            has_policy,
             host,
             remote,
             _following: stop.drop_guard(),

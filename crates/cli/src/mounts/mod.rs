@@ -41,7 +41,9 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
     for (name, mount) in scripts.mounts() {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
         let choice = Choice::new(name, mount).map_err(said)?;
-        if scripts.has_policy() && !mount.unguarded {
+        // A policy that comes later takes away what it does not guard.
+        let guarded = (!mount.unguarded).then(|| scripts.has_policy());
+        if guarded.as_ref().is_some_and(|has_policy| *has_policy.borrow()) {
             let why = "the folder's policy is not for mounted servers: choose what it offers with \
                        `tools`, and say `unguarded = true`";
             return Err(said(why.into()).into());
@@ -53,7 +55,7 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
                     tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");
                 }
                 mounts.processes.push(other.processes());
-                mounts.providers.push(Named::new(other, choice));
+                mounts.providers.push(Named::new(other, choice, guarded));
             }
             None => {
                 let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
@@ -61,8 +63,9 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
                     new.push(name.as_str());
                 }
                 let lock = lock.clone();
-                reached
-                    .push(async move { Named::new(upstream.provide(lock, &choice).await, choice) });
+                reached.push(async move {
+                    Named::new(upstream.provide(lock, &choice).await, choice, guarded)
+                });
             }
         }
     }
@@ -127,18 +130,37 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    fn new(provider: impl Provider, choice: Choice) -> Self {
+    /// `guarded` tells whether there is a policy, for what is not offered beside one.
+    fn new(
+        provider: impl Provider,
+        choice: Choice,
+        guarded: Option<watch::Receiver<bool>>,
+    ) -> Self {
         let mut inner = provider.catalog();
-        let named =
-            move |catalog: &Catalog| Arc::new(catalog.chosen(|kind, name| choice.name(kind, name)));
-        let (sender, catalog) = watch::channel(named(&inner.borrow_and_update()));
+        let mut guarded = guarded.unwrap_or_else(|| watch::channel(false).1);
+        let named = move |catalog: &Catalog, is_guarded: bool| {
+            Arc::new(catalog.chosen(|kind, name| choice.name(kind, name).filter(|_| !is_guarded)))
+        };
+        let first = named(&inner.borrow_and_update(), *guarded.borrow_and_update());
+        let (sender, catalog) = watch::channel(first);
         let updated = Mutex::new(Some(provider.updated()));
         let stop = CancellationToken::new();
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(async move {
             // Its changes are followed for as long as it is there.
             let _provider = provider;
-            while inner.changed().await.is_ok() {
-                let now = named(&inner.borrow_and_update());
+            let mut told = false;
+            loop {
+                tokio::select! {
+                    Ok(()) = inner.changed() => (),
+                    Ok(()) = guarded.changed() => (),
+                    else => return,
+                }
+                let is_guarded = *guarded.borrow_and_update();
+                if is_guarded && !told {
+                    tracing::warn!("the folder has a policy now: what is mounted is not offered");
+                }
+                told = is_guarded;
+                let now = named(&inner.borrow_and_update(), is_guarded);
                 sender.send_replace(now);
             }
         }));

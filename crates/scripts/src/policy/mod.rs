@@ -118,6 +118,15 @@ impl Policy {
         Ok(Self { is_closed: false, rules, allowlist: Allowlist::of(env), hook, audit })
     }
 
+    /// What is said of tools that are not there.
+    pub(crate) fn mistakes(&self, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+        let wrong = self.rules.named().filter(|(_, name)| !is_there(name));
+        let told = |(number, name)| {
+            format!("rule {number} of the policy is about a tool `{name}`, and there is none")
+        };
+        wrong.map(told).collect()
+    }
+
     /// Whether anything is said of calls at all.
     pub(crate) fn is_set(&self) -> bool {
         let is_said = self.is_closed || !self.rules.are_open() || self.audit.is_some();

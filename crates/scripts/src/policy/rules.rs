@@ -102,6 +102,13 @@ impl Rules {
         Ok((rules, audit))
     }
 
+    /// Names of tools that rules are about, with the numbers of these. Patterns may be of tools to come.
+    pub(super) fn named(&self) -> impl Iterator<Item = (usize, &str)> {
+        let all = self.rules.iter().enumerate();
+        let all = all.filter_map(|(at, rule)| Some((at + 1, rule.tool.as_ref()?.text.as_str())));
+        all.filter(|(_, name)| !name.contains(['*', '?', '[', '{', '|', '^', '/']))
+    }
+
     /// Whether they allow everything.
     pub(super) fn are_open(&self) -> bool {
         !self.read_only && self.rules.is_empty() && self.otherwise == Action::Allow
