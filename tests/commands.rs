@@ -99,7 +99,10 @@ fn nothing_that_is_there_is_overwritten() {
 #[test]
 fn prompts_and_resources_are_begun_too() {
     let folder = Folder::new("new-more");
-    text(&run(&folder.0, &["new", "x", "--prompt", "review", "--resource", "motd"]));
+    let more = ["--prompt", "review", "--completion", "review", "--resource", "motd"];
+    text(&run(&folder.0, &[&["new", "x"], &more[..]].concat()));
+    let completed = text(&run(&folder.0, &["complete", "./x", "review", "tone", "fr"]));
+    assert_eq!(completed, "friendly\nfrank\n");
     let filled = text(&run(&folder.0, &["prompt", "./x", "review", "text=abc", "tone=kind"]));
     assert!(filled.contains("in a kind tone") && filled.contains("abc"), "{filled}");
     let listed = json_of(&run(&folder.0, &["--json", "list", "./x", "resources"]));

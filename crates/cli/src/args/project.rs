@@ -10,7 +10,7 @@ Examples:
   zcp new my-tools                          a folder with one tool, in bash
   zcp new my-tools --lang python            the same in Python
   zcp new my-tools --tool weather           a tool more
-  zcp new my-tools --prompt review --resource motd
+  zcp new my-tools --prompt review --completion review --resource motd
   zcp new my-tools --page board --template kanban")]
 pub(crate) struct New {
     /// The folder.
@@ -27,6 +27,10 @@ pub(crate) struct New {
     /// Add a prompt of this name. Repeat for more.
     #[arg(long, value_name = "NAME")]
     pub(crate) prompt: Vec<String>,
+
+    /// Add a script that completes the arguments of the prompt of this name. Repeat for more.
+    #[arg(long, value_name = "PROMPT")]
+    pub(crate) completion: Vec<String>,
 
     /// Add a resource of this name. Repeat for more.
     #[arg(long, value_name = "NAME")]

@@ -19,6 +19,7 @@ const PROJECT: &str = include_str!("../../templates/zcp.toml");
 const README: &str = include_str!("../../templates/README.md");
 const CASES: &str = include_str!("../../templates/cases.yaml");
 const PROMPT: &str = include_str!("../../templates/prompt.md");
+const COMPLETION: &str = include_str!("../../templates/completion.sh");
 const RESOURCE: &str = include_str!("../../templates/resource.md");
 
 impl Lang {
@@ -45,12 +46,12 @@ impl Lang {
 }
 
 pub(crate) fn run(new: &New, json: bool) -> Result<()> {
-    for name in [&new.tool, &new.prompt, &new.resource, &new.page].into_iter().flatten() {
+    let all = [&new.tool, &new.prompt, &new.completion, &new.resource, &new.page];
+    for name in all.into_iter().flatten() {
         check(name).map_err(usage)?;
     }
     let mut made = Made { folder: &new.folder, files: vec![], kept: vec![] };
-    let adds_nothing =
-        [&new.tool, &new.prompt, &new.resource, &new.page].iter().all(|all| all.is_empty());
+    let adds_nothing = all.iter().all(|names| names.is_empty());
     let is_new = !new.folder.join("zcp.toml").exists() && !new.folder.join("tools").exists();
     let mut tools = new.tool.clone();
     if adds_nothing {
@@ -68,6 +69,9 @@ pub(crate) fn run(new: &New, json: bool) -> Result<()> {
     }
     for prompt in &new.prompt {
         made.file(&format!("prompts/{prompt}.md"), PROMPT)?;
+    }
+    for prompt in &new.completion {
+        made.file(&format!("prompts/{prompt}.completion.sh"), COMPLETION)?;
     }
     for resource in &new.resource {
         made.file(&format!("resources/{resource}.md"), &RESOURCE.replace("{{name}}", resource))?;
