@@ -317,41 +317,16 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
         "closed-world" => hint(said, |hints| hints.open_world_hint = Some(false)),
         // `@author` and the like are for people. What a slip would have forbidden must not be allowed.
         _ => {
-            return super::no_slip(name, &TAGS)
-                .map_err(|meant| format!("did you mean `@{meant}`?"));
+            return super::no_slip(name, TAGS).map_err(|meant| format!("did you mean `@{meant}`?"));
         }
     }
     Ok(())
 }
 
 /// The tags that mean something, but for the other names some of them have.
-const TAGS: [&str; 25] = [
-    "param",
-    "name",
-    "title",
-    "description",
-    "returns",
-    "args",
-    "command",
-    "cwd",
-    "env",
-    "timeout",
-    "timeout-hint",
-    "progress-extends-timeout",
-    "max-timeout",
-    "task",
-    "limit",
-    "sandbox",
-    "icon",
-    "hidden",
-    "meta",
-    "read-only",
-    "destructive",
-    "not-destructive",
-    "idempotent",
-    "open-world",
-    "closed-world",
-];
+const TAGS: &str = "param name title description returns args command cwd env timeout timeout-hint \
+    progress-extends-timeout max-timeout task limit sandbox icon hidden meta read-only destructive \
+    not-destructive idempotent open-world closed-world";
 
 fn hint(said: &mut Manifest, set: impl FnOnce(&mut ToolAnnotations)) {
     set(said.annotations.get_or_insert_default());
@@ -488,7 +463,7 @@ mod tests {
         for before in ["from __future__ import annotations\n\n", "# -*- coding: utf-8 -*-\n"] {
             for quotes in ["\"\"\"", "r\"\"\"", "u'''", "R'''"] {
                 let closing = &quotes[quotes.len() - 3..];
-                let text = format!("#!/usr/bin/python3\\n{before}{quotes}Adds.{closing}\\n");
+                let text = format!("#!/usr/bin/python3\n{before}{quotes}Adds.{closing}\n");
                 let said = of_text(&text).expect("a header");
                 assert_eq!(said.description.as_deref(), Some("Adds."), "{text}");
             }

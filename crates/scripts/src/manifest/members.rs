@@ -33,31 +33,9 @@ const HABITS: [(&str, &str); 17] = [
 ];
 
 /// What a script's members are called.
-const NAMES: [&str; 23] = [
-    "name",
-    "title",
-    "description",
-    "inputSchema",
-    "params",
-    "outputSchema",
-    "annotations",
-    "icons",
-    "_meta",
-    "args",
-    "returns",
-    "command",
-    "cwd",
-    "env",
-    "envAllow",
-    "timeout",
-    "timeoutHint",
-    "progressExtendsTimeout",
-    "maxTimeout",
-    "task",
-    "limits",
-    "sandbox",
-    "enabled",
-];
+const NAMES: &str = "name title description inputSchema params outputSchema annotations icons _meta \
+    args returns command cwd env envAllow timeout timeoutHint progressExtendsTimeout maxTimeout task \
+    limits sandbox enabled";
 
 /// Those that keep a script from something.
 const BOUNDS: [&str; 3] = ["limits", "sandbox", "enabled"];
@@ -138,10 +116,7 @@ impl<'a, M: MapAccess<'a>> MapAccess<'a> for Members<'_, M> {
 impl<M> Members<'_, M> {
     /// Tells of a slip in a name: which is meant, if a script could do more for it.
     fn is_no_slip(&mut self, name: &str) -> Result<(), &'static str> {
-        if NAMES.contains(&name) {
-            return Ok(());
-        }
-        let Err(meant) = super::no_slip(name, &NAMES) else { return Ok(()) };
+        let Err(meant) = super::no_slip(name, NAMES) else { return Ok(()) };
         if BOUNDS.contains(&meant) {
             return Err(meant);
         }

@@ -62,11 +62,14 @@ pub(crate) struct Manifest {
     pub(crate) mistakes: Vec<String>,
 }
 
-/// Whether a name that means nothing is not one of these with a slip in it: which, otherwise.
-fn no_slip(name: &str, known: &[&'static str]) -> Result<(), &'static str> {
-    let far = |one: &&&str| strsim::damerau_levenshtein(&name.to_lowercase(), one);
-    let bearable = |one: &&&str| far(one) <= if one.len() > 4 { 2 } else { 1 };
-    known.iter().filter(bearable).min_by_key(far).map_or(Ok(()), |meant| Err(*meant))
+/// Whether a name is one of these, or none of them with a slip in it: which, otherwise.
+fn no_slip(name: &str, known: &'static str) -> Result<(), &'static str> {
+    let far = |one: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &one.to_lowercase());
+    let bearable = |one: &&str| far(one) <= if one.len() > 4 { 2 } else { 1 };
+    match known.split_whitespace().filter(bearable).min_by_key(far) {
+        Some(meant) if meant != name => Err(meant),
+        _ => Ok(()),
+    }
 }
 
 /// How arguments reach a script.

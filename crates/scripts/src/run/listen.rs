@@ -147,9 +147,12 @@ impl<'a> Listener<'a> {
             said => serde_json::from_str(said)
                 .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
         };
-        // Others run while somebody thinks.
         self.patience.asked();
-        self.job.place.leave();
+        // Others run while somebody thinks.
+        let is_for_others = verb != "once";
+        if is_for_others {
+            self.job.place.leave();
+        }
         let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let answer = match wait {
             Some(wait) => tokio::time::timeout(wait, self.ask(verb, key, &said))
@@ -157,12 +160,16 @@ impl<'a> Listener<'a> {
                 .unwrap_or_else(|_| Err(CallError::new("nobody answered in time"))),
             None => self.ask(verb, key, &said).await,
         };
-        self.job.place.take().await?;
+        // The run ends here, and begins again with the answer.
+        if matches!(answer, Err(CallError::Paused)) {
+            return Err(CallError::Paused);
+        }
+        if is_for_others {
+            self.job.place.take().await?;
+        }
         self.patience.answered();
         match answer {
             Ok(answer) => Ok(Some(answer)),
-            // The run ends here, and begins again with the answer.
-            Err(CallError::Paused) => Err(CallError::Paused),
             Err(error) => Ok(Some(json!({ "error": error.to_string() }))),
         }
     }
