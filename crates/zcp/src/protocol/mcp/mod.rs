@@ -19,6 +19,7 @@ use crate::{
         call::{Call, Op},
         ctx::{Ctx, Release},
     },
+    store::StoreResult,
 };
 use entry::{Caller, Clients, Entered, Step};
 use futures_util::{StreamExt, stream};
@@ -30,6 +31,7 @@ use running::Running;
 use session::{Registered, Remember, Session, Stoppable};
 use std::{
     fmt,
+    future::Future,
     sync::{Arc, LazyLock},
 };
 use tokio_util::sync::CancellationToken;
@@ -293,13 +295,33 @@ impl Mcp {
         Frame::Response(Response::write(id, reply.length(), |out| reply.write(out)))
     }
 
-    fn notified(&self, notification: &Notification) {
-        let Some(session) = &self.session else { return };
-        if &*notification.method == "notifications/cancelled"
+    fn notified(&self, notification: &Notification) -> Frames {
+        if let Some(session) = &self.session
+            && &*notification.method == "notifications/cancelled"
             && let Ok(params) = Params::parse(notification.params.as_deref())
             && let Some(id) = params.request_id.and_then(Id::from_json)
         {
-            session.cancel(&id);
+            return session.cancel(&id, &self.runtime);
+        }
+        Frames::None
+    }
+
+    /// Waits until another process was told to cancel a request that this one runs.
+    pub(crate) fn cancelled_elsewhere(&self, id: Id) -> impl Future<Output = ()> + Send + use<> {
+        let (session, store) = (self.session.clone(), self.runtime.store.clone());
+        async move {
+            match session {
+                Some(session) => session.cancelled_elsewhere(&id, &store).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whether a process that does not run a request was told to cancel it.
+    pub(crate) async fn was_cancelled(&self, id: &Id) -> StoreResult<bool> {
+        match &self.session {
+            Some(session) => session.was_cancelled(id, &self.runtime.store).await,
+            None => Ok(false),
         }
     }
 }
@@ -331,10 +353,7 @@ impl Peer for Mcp {
                 Some(session) => session.answered(response, &self.runtime),
                 None => Frames::None,
             },
-            Frame::Notification(notification) => {
-                self.notified(&notification);
-                Frames::None
-            }
+            Frame::Notification(notification) => self.notified(&notification),
         }
     }
 

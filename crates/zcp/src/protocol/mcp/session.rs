@@ -33,9 +33,9 @@ use zcp_wire::{
 
 /// How long a session is kept that was opened and not used yet: opening costs a client nothing.
 const UNUSED: Duration = Duration::from_secs(5 * 60);
-/// Answers that may be on their way between processes.
-const ANSWERS: usize = 16;
-const ANSWERS_KEPT: Duration = Duration::from_secs(60 * 60);
+/// Answers, and cancelled requests, that may be on their way between processes.
+const FORWARDED: usize = 16;
+const FORWARDED_KEPT: Duration = Duration::from_secs(60 * 60);
 /// Resources one session may subscribe to.
 pub(crate) const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
@@ -308,6 +308,7 @@ impl Session {
     /// Forgets the session.
     pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
         runtime.store.remove(&format!("answers/{id}")).await?;
+        runtime.store.remove(&format!("cancels/{id}")).await?;
         runtime.store.remove(&key(id)).await
     }
 
@@ -366,12 +367,7 @@ impl Session {
     pub(crate) fn answered(self: &Arc<Self>, response: Response, runtime: &Runtime) -> Frames {
         let Some(response) = self.pending.close(response) else { return Frames::None };
         let Some(log) = self.answers() else { return Frames::None };
-        let (store, text) = (runtime.store.clone(), Frame::Response(response).to_text());
-        let forward = async move {
-            let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(ANSWERS_KEPT)).await;
-            None::<Frame>
-        };
-        Frames::stream(stream::once(forward).filter_map(std::future::ready))
+        forward(runtime.store.clone(), log, Frame::Response(response).to_text().into_bytes())
     }
 
     /// The answer to a question of this process that another process was given.
@@ -412,11 +408,40 @@ impl Session {
         Some(Registered { session: self.clone(), id: id.clone() })
     }
 
-    /// Stops a request. An unknown id is nobody's, or one that has just been answered.
-    pub(crate) fn cancel(&self, id: &Id) {
+    /// Stops a request, here or in whichever process runs it. An id no process knows is of a
+    /// request that has just been answered.
+    pub(crate) fn cancel(&self, id: &Id, runtime: &Runtime) -> Frames {
         // The lock is not held while the work is stopped: that may end it.
         let running = lock(&self.running).clone();
-        running.iter().filter(|(known, _)| known == id).for_each(|(_, work)| work.stop());
+        if let Some((_, work)) = running.iter().find(|(known, _)| known == id) {
+            work.stop();
+            return Frames::None;
+        }
+        let Some(log) = self.cancels() else { return Frames::None };
+        forward(runtime.store.clone(), log, Bytes::copy_from_slice(id.as_json().as_bytes()))
+    }
+
+    /// Waits until another process was told to cancel a request that this one runs.
+    pub(crate) async fn cancelled_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) {
+        let Some(log) = self.cancels() else { return std::future::pending().await };
+        let mut grown = store.watch(&log);
+        // A store that is away will be read when it is back: whoever cancels writes to it.
+        while !matches!(self.was_cancelled(id, store).await, Ok(true)) {
+            if grown.next().await.is_none() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Whether a process that does not run a request was told to cancel it.
+    pub(crate) async fn was_cancelled(&self, id: &Id, store: &Arc<dyn Store>) -> StoreResult<bool> {
+        let Some(log) = self.cancels() else { return Ok(false) };
+        let cancelled = store.after(&log, 0).await?;
+        Ok(cancelled.iter().any(|(_, entry)| entry == id.as_json().as_bytes()))
+    }
+
+    fn cancels(&self) -> Option<String> {
+        self.id.as_ref().map(|id| format!("cancels/{id}"))
     }
 
     /// Stops everything under way.
@@ -440,6 +465,17 @@ pub(crate) fn shown(entry: &store::Entry) -> Option<operate::Session> {
 
 fn key(id: &str) -> String {
     ["session/", id].concat()
+}
+
+/// Writes a message for the process that waits for it.
+fn forward(store: Arc<dyn Store>, log: String, message: Bytes) -> Frames {
+    let forward = async move {
+        if let Err(error) = store.append(&log, message, FORWARDED, Some(FORWARDED_KEPT)).await {
+            tracing::warn!("a message for another process is lost: {error}");
+        }
+        None::<Frame>
+    };
+    Frames::stream(stream::once(forward).filter_map(std::future::ready))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

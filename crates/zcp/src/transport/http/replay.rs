@@ -128,7 +128,7 @@ pub(super) struct Follow {
     grown: BoxStream<'static, ()>,
     at: EventId,
     texts: VecDeque<(EventId, String)>,
-    /// The response was read, so nothing will follow.
+    /// Nothing will follow what is held.
     pub(super) ended: bool,
 }
 
@@ -149,6 +149,13 @@ impl Follow {
 
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
+    }
+
+    /// Nothing will be added: what is held is all there is.
+    pub(super) async fn finish(&mut self) -> StoreResult<()> {
+        self.read().await?;
+        self.ended = true;
+        Ok(())
     }
 
     async fn read(&mut self) -> StoreResult<()> {

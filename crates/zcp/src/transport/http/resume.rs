@@ -2,12 +2,15 @@
 
 use super::{
     Shared, event_stream, refusal,
-    replay::{EventId, Follow},
+    replay::EventId,
     revive::Elsewhere,
-    sessions::Live,
+    sessions::{Live, append, end},
     status,
 };
-use crate::runtime::{ctx::Release, metrics::Counted, presence::LEASE};
+use crate::{
+    runtime::{ctx::Release, metrics::Counted, presence::LEASE},
+    store::StoreResult,
+};
 use ::http::{Extensions, StatusCode};
 use axum::response::Response;
 use futures_util::{Stream, StreamExt, stream};
@@ -26,12 +29,14 @@ pub(super) struct Adopting {
     /// A frame that was taken and is neither sent nor noted yet.
     held: Option<Frame>,
     frames: Option<Frames>,
+    /// The log names this process as the one that answers, and has no end of the stream yet.
+    is_open: bool,
 }
 
 impl Adopting {
     pub(super) fn new(http: &Shared, live: Arc<Live>, frames: Frames) -> Self {
         let (stream, tracker) = (live.new_stream(), http.tracker.clone());
-        Self { live, tracker, stream, held: None, frames: Some(frames) }
+        Self { live, tracker, stream, held: None, frames: Some(frames), is_open: false }
     }
 
     /// A call that goes on without a connection, on a stream that is there already.
@@ -42,7 +47,10 @@ impl Adopting {
         request: Request,
         frames: Frames,
     ) {
-        let mut call = Self { live, tracker, stream, held: None, frames: Some(frames) };
+        // Before the log names this process: a stream it does not have has ended.
+        live.attach(stream);
+        let frames = Some(frames);
+        let mut call = Self { live, tracker, stream, held: None, frames, is_open: false };
         call.open(Some(request)).await;
         call.let_go();
     }
@@ -50,10 +58,40 @@ impl Adopting {
     pub(super) async fn next(&mut self) -> Option<Frame> {
         let frame = self.frames.as_mut()?.next().await;
         if frame.is_none() {
+            // A call that ends without a response was cancelled. The log says so before the client
+            // sees the end of the stream: many come back for the rest at once.
+            self.note_end().await;
             self.end();
         }
         self.held.clone_from(&frame);
         frame
+    }
+
+    /// Notes that nothing follows, even if the connection goes away meanwhile.
+    async fn note_end(&mut self) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        let (replay, stream) = (self.live.replay(), self.stream);
+        let noted = self.tracker.spawn(async move { end(&replay, stream).await });
+        let _ = tokio::time::timeout(LEASE, noted).await;
+    }
+
+    /// Notes a frame before it is sent; gives the event id it is sent with.
+    async fn note(&mut self, frame: &Frame) -> Option<EventId> {
+        let replay = self.live.replay();
+        let noted = replay.append(self.stream, frame).await;
+        self.held = None;
+        if !matches!(frame, Frame::Response(_)) {
+            return noted.ok();
+        }
+        self.is_open = false;
+        if noted.is_err() {
+            // Without its response in the log, another process could take the call for unanswered.
+            let (stream, frame) = (self.stream, frame.clone());
+            self.tracker.spawn(async move { append(&replay, stream, &frame).await });
+        }
+        noted.ok()
     }
 
     /// Notes that this process answers a request, for as long as it does. Without a store there is
@@ -61,15 +99,18 @@ impl Adopting {
     async fn open(&mut self, request: Option<Request>) {
         let Some(request) = request else { return };
         let needed = self.live.mcp.runtime().presence().need();
+        let cancelled = self.live.mcp.cancelled_elsewhere(request.id.clone());
         if let Ok(name) = needed.name().await {
             let text = Frame::Request(request).to_text();
+            self.is_open = true;
             let _ = self.live.replay().open(self.stream, &name, &text).await;
         }
         // Only now: the connection may have gone meanwhile, and the call must not go with it.
         self.frames = self.frames.take().map(|frames| {
-            Frames::stream(frames.inspect(move |_| {
+            let held = frames.inspect(move |_| {
                 let _ = &needed;
-            }))
+            });
+            Frames::stream(held.take_until(cancelled))
         });
     }
 
@@ -152,8 +193,7 @@ impl Resumable {
     async fn event(&mut self, next: Next) -> Option<Vec<u8>> {
         match next {
             Next::Frame(frame) => {
-                let id = self.call.live.replay().append(self.call.stream, &frame).await.ok();
-                self.call.held = None;
+                let id = self.call.note(&frame).await;
                 Some(event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame))
             }
             Next::Release(retry) => {
@@ -208,8 +248,7 @@ pub(super) async fn stream(
     let closing = http.closing.clone();
     let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
         Some(id) if id.stream != EVENTS => {
-            let follow = live.replay().follow(id).await.map_err(|_| unknown())?;
-            Box::pin(rest_of_call(http, live, id, follow, extensions).await)
+            Box::pin(rest_of_call(http, live, id, extensions).await.map_err(|_| unknown())?)
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
@@ -219,44 +258,45 @@ pub(super) async fn stream(
     Ok(event_stream::respond(events, http.limits.keep_alive))
 }
 
+/// What a call's stream said after an event. It goes on for as long as some process answers the
+/// call; otherwise it ends with what is held.
 async fn rest_of_call(
     http: &Shared,
     live: Arc<Live>,
     id: EventId,
-    follow: Follow,
     extensions: Extensions,
-) -> impl Stream<Item = Vec<u8>> + Send + use<> {
+) -> StoreResult<impl Stream<Item = Vec<u8>> + Send + use<>> {
+    let mut follow = live.replay().follow(id).await?;
     // Whoever else was given this stream has lost it now.
     let (taken, primes) = (live.take_over(id.stream), live.mcp.has_polling());
     let elsewhere = match taken.is_none() && !follow.ended {
-        true => Elsewhere::find(http, live, id.stream, extensions).await,
+        true => Elsewhere::find(http, live, id.stream, extensions).await?,
         false => None,
     };
-    let over = taken.is_none() && !follow.ended && follow.is_empty() && elsewhere.is_none();
+    if taken.is_none() && elsewhere.is_none() {
+        // Read again: it may have ended since it was read.
+        follow.finish().await?;
+    }
     // Whoever is cut off before anything is said must know where to go on.
     let primer = primes.then(|| event_stream::message(Some(&id.to_string()), b""));
-    let texts =
-        stream::unfold((follow, elsewhere), move |(mut follow, mut elsewhere)| async move {
-            if over {
-                return None;
+    let texts = stream::unfold((follow, elsewhere), async |(mut follow, mut elsewhere)| {
+        let (id, text) = loop {
+            if let Some(elsewhere) = elsewhere.as_mut().filter(|_| follow.is_empty()) {
+                elsewhere.go_on_if_dead().await;
             }
-            let (id, text) = loop {
-                if let Some(elsewhere) = elsewhere.as_mut().filter(|_| follow.is_empty()) {
-                    elsewhere.go_on_if_dead().await;
-                }
-                if let Ok(next) = tokio::time::timeout(LEASE, follow.next()).await {
-                    break next?;
-                }
-            };
-            let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
-            Some((event, (follow, elsewhere)))
-        });
-    stream::iter(primer).chain(texts).take_until(async move {
+            if let Ok(next) = tokio::time::timeout(LEASE, follow.next()).await {
+                break next?;
+            }
+        };
+        let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
+        Some((event, (follow, elsewhere)))
+    });
+    Ok(stream::iter(primer).chain(texts).take_until(async move {
         match taken {
             Some(taken) => taken.cancelled_owned().await,
             None => std::future::pending().await,
         }
-    })
+    }))
 }
 
 /// What changes, from now on or after a position.

@@ -1,6 +1,11 @@
 //! Calls whose process died: made again here, when their client asks for the rest.
 
-use super::{Shared, resume::Adopting, sessions::Live};
+use super::{
+    Shared,
+    resume::Adopting,
+    sessions::{Live, end},
+};
+use crate::store::StoreResult;
 use ::http::Extensions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
@@ -14,28 +19,40 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// None if nobody ever said that it would be answered.
+    /// None if no process answers the call: it has ended, or nobody ever said that it would be
+    /// answered.
     pub(super) async fn find(
         http: &Shared,
         live: Arc<Live>,
         stream: u64,
         extensions: Extensions,
-    ) -> Option<Self> {
-        live.replay().opened(stream).await.ok()??;
-        Some(Self { live, tracker: http.tracker.clone(), stream, extensions })
+    ) -> StoreResult<Option<Self>> {
+        let Some(opened) = live.replay().opened(stream).await? else { return Ok(None) };
+        // This process does not have the stream, so the call has ended here.
+        if live.mcp.runtime().presence().is_own(&opened.name) {
+            return Ok(None);
+        }
+        Ok(Some(Self { live, tracker: http.tracker.clone(), stream, extensions }))
     }
 
-    /// Makes the call again here if whoever made it is dead, and says so if that is not safe.
+    /// Makes the call again here if whoever made it is dead, and says so if that is not safe. A
+    /// call that was cancelled meanwhile ends instead.
     pub(super) async fn go_on_if_dead(&mut self) {
         // Read anew each time: whoever took the call up may have died, too.
-        let Ok(Some(opened)) = self.live.replay().opened(self.stream).await else { return };
+        let replay = self.live.replay();
+        let Ok(Some(opened)) = replay.opened(self.stream).await else { return };
         let presence = self.live.mcp.runtime().presence();
-        let dead = match presence.is_own(&opened.name) {
-            true => !self.live.is_under_way(self.stream),
-            false => matches!(presence.is_alive(&opened.name).await, Ok(false)),
-        };
-        if !dead || !matches!(self.live.replay().claim(self.stream, &opened).await, Ok(true)) {
+        if presence.is_own(&opened.name)
+            || !matches!(presence.is_alive(&opened.name).await, Ok(false))
+            || !matches!(replay.claim(self.stream, &opened).await, Ok(true))
+        {
             return;
+        }
+        match self.live.mcp.was_cancelled(&opened.request.id).await {
+            Ok(false) => (),
+            Ok(true) => return end(&replay, self.stream).await,
+            // The claim expires, and then somebody tries again.
+            Err(error) => return tracing::warn!("a call waits to be taken over: {error}"),
         }
         let again = self.live.mcp.again(&opened.request, self.extensions.clone());
         let (live, tracker) = (self.live.clone(), self.tracker.clone());

@@ -220,10 +220,6 @@ impl Live {
         Some(token)
     }
 
-    pub(super) fn is_under_way(&self, stream: u64) -> bool {
-        lock(&self.streams).contains_key(&stream)
-    }
-
     /// The stream has ended.
     pub(super) fn detach(&self, stream: u64) {
         lock(&self.streams).remove(&stream);
@@ -238,17 +234,17 @@ impl Live {
         tracker: &TaskTracker,
     ) {
         // Hanging up must not be a way to have any number of calls.
-        {
+        let has_room = {
             let mut streams = lock(&self.streams);
-            if streams.len() > ADOPTED_AT_ONCE {
-                streams.remove(&stream);
-                return;
-            }
             streams.entry(stream).or_default();
-        }
+            streams.len() <= ADOPTED_AT_ONCE
+        };
         let (live, replay) = (self.clone(), self.replay());
         tracker.spawn(async move {
             let rest = async {
+                if !has_room {
+                    return;
+                }
                 if let Some(frame) = &held {
                     append(&replay, stream, frame).await;
                 }
@@ -258,14 +254,23 @@ impl Live {
             };
             // Nobody may ever come back to answer what the call asks.
             let _ = tokio::time::timeout(ADOPTED, rest).await;
-            let _ = replay.end(stream).await;
+            drop(frames);
+            end(&replay, stream).await;
             live.detach(stream);
         });
     }
 }
 
+/// Notes that a stream has ended, however long the store is away.
+pub(super) async fn end(replay: &Replay, stream: u64) {
+    while let Err(error) = replay.end(stream).await {
+        tracing::warn!("the end of a stream waits to be written: {error}");
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
 /// Notes what nobody waits for just now, however long the store is away.
-async fn append(replay: &Replay, stream: u64, frame: &Frame) {
+pub(super) async fn append(replay: &Replay, stream: u64, frame: &Frame) {
     while let Err(error) = replay.append(stream, frame).await {
         tracing::warn!("a message waits to be written: {error}");
         tokio::time::sleep(RETRY).await;
