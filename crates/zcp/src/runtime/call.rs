@@ -6,17 +6,19 @@ use super::{
     output::Output,
     tasks::{Task, TaskOp},
 };
+use crate::auth::View;
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use zcp_wire::{
-    RpcError,
+    Id, RpcError,
     mcp::{
         Cache,
         completion::{Completion, Reference},
         content::ResourceContents,
         elicitation::Elicit,
+        logging::Level,
         prompts::GetPromptResult,
         resources::Resource,
         skills::Skill,
@@ -32,7 +34,8 @@ pub struct Call {
     pub ctx: Ctx,
 }
 
-/// The operations of the runtime.
+/// Everything a peer can do. Each passes the layers before anything happens; only a ping does not,
+/// nor a notification that asks for nothing.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
 pub enum Op {
@@ -52,11 +55,25 @@ pub enum Op {
     GetSkill { uri: String },
     /// What is directly in a folder, after an item's name.
     ReadFolder { uri: String, after: Option<String> },
+    /// A conversation is opened, or the server is asked what it offers.
+    Open,
+    /// The session is to be told when a resource changes.
+    Subscribe { uri: String },
+    /// The session is no longer to be told.
+    Unsubscribe { uri: String },
+    /// A stream of changes: of these resources, and of lists and tasks.
+    Listen { uris: Vec<String> },
+    /// The least serious log message that the session is to be sent.
+    SetLevel { level: Level },
+    /// A request of the session is to be stopped.
+    Cancel { id: Id },
+    /// The answer to a question that the server asked in the session.
+    Answer { id: Option<Id> },
 }
 
 impl Op {
     /// What metrics and traces call each kind of operation.
-    pub(crate) const LABELS: [&str; 12] = [
+    pub(crate) const LABELS: [&str; 19] = [
         "list tools",
         "list prompts",
         "list resources",
@@ -69,6 +86,13 @@ impl Op {
         "task",
         "get skill",
         "read folder",
+        "open",
+        "subscribe",
+        "unsubscribe",
+        "listen",
+        "set level",
+        "cancel",
+        "answer",
     ];
 
     /// What metrics and traces call it.
@@ -87,6 +111,35 @@ impl Op {
             Self::Task(_) => 9,
             Self::GetSkill { .. } => 10,
             Self::ReadFolder { .. } => 11,
+            Self::Open => 12,
+            Self::Subscribe { .. } => 13,
+            Self::Unsubscribe { .. } => 14,
+            Self::Listen { .. } => 15,
+            Self::SetLevel { .. } => 16,
+            Self::Cancel { .. } => 17,
+            Self::Answer { .. } => 18,
+        }
+    }
+
+    /// What it is about: the name of a tool or prompt, a URI, or the id of a task.
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Self::CallTool { name, .. } => Some(name),
+            Self::GetPrompt { name, .. } => Some(name),
+            Self::ReadResource { uri }
+            | Self::GetSkill { uri }
+            | Self::ReadFolder { uri, .. }
+            | Self::Subscribe { uri }
+            | Self::Unsubscribe { uri } => Some(uri),
+            Self::Complete(Complete { reference: Reference::Prompt { name }, .. }) => Some(name),
+            Self::Complete(Complete { reference: Reference::Resource { uri }, .. }) => Some(uri),
+            Self::Task(op) => op.target(),
+            Self::List { .. }
+            | Self::Open
+            | Self::Listen { .. }
+            | Self::SetLevel { .. }
+            | Self::Cancel { .. }
+            | Self::Answer { .. } => None,
         }
     }
 }
@@ -154,6 +207,9 @@ pub struct Listing {
     pub after: Option<String>,
     /// Items on the page at most.
     pub size: usize,
+    /// The view of its caller. A layer may replace the catalog by one that has less, the same one
+    /// for all callers of a view.
+    pub view: View,
 }
 
 /// What kind of offer an operation was about.

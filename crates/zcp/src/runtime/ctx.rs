@@ -7,7 +7,7 @@ use super::{
     error::{CallError, Result},
     tasks::Wish,
 };
-use crate::auth::Principal;
+use crate::auth::{Caller, Principal};
 use bytestring::ByteString;
 use futures_util::{future::BoxFuture, task::AtomicWaker};
 use http::Extensions;
@@ -53,6 +53,12 @@ pub trait Reporter: Send + Sync {
     fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()>;
 }
 
+/// What tells the calls of one peer from those of others.
+pub(crate) trait Conversation: Send + Sync {
+    /// A name that no other conversation has.
+    fn name(&self) -> Arc<str>;
+}
+
 /// The call in progress, seen from inside a handler. Cheap to clone.
 #[derive(Clone)]
 pub struct Ctx {
@@ -62,7 +68,9 @@ pub struct Ctx {
 /// What is known of a call before it runs.
 pub struct About {
     /// Who calls.
-    pub principal: Principal,
+    pub caller: Caller,
+    /// The conversation that the call is part of, if it is part of one.
+    pub(crate) conversation: Option<Arc<dyn Conversation>>,
     /// What the caller's client can do.
     pub client: Arc<ClientCapabilities>,
     /// Who its client said it is when the conversation began.
@@ -89,7 +97,8 @@ impl About {
     /// Nothing is known.
     pub fn of(runtime: Runtime) -> Self {
         Self {
-            principal: Principal::ANONYMOUS,
+            caller: Caller::ANONYMOUS,
+            conversation: None,
             client: Arc::default(),
             client_info: None,
             trace: None,
@@ -106,7 +115,8 @@ impl About {
     /// The same, for work that does not stop with the call.
     pub(crate) fn beside(&self) -> Self {
         Self {
-            principal: self.principal.clone(),
+            caller: self.caller.clone(),
+            conversation: self.conversation.clone(),
             client: self.client.clone(),
             client_info: self.client_info.clone(),
             trace: self.trace.clone(),
@@ -189,9 +199,26 @@ impl Ctx {
         self.about().extensions.get()
     }
 
+    /// Who sent the message that this call is, and what they may do.
+    pub fn caller(&self) -> &Caller {
+        &self.about().caller
+    }
+
     /// Who calls.
     pub fn principal(&self) -> &Principal {
-        &self.about().principal
+        self.caller().principal()
+    }
+
+    /// What handles of this call belong to: the principal, or the session of an anonymous caller.
+    /// Without either they belong to whoever has them.
+    fn owner(&self) -> String {
+        match &self.about().conversation {
+            _ if !self.principal().is_anonymous() => {
+                format!("principal {}", self.principal().key())
+            }
+            Some(conversation) => format!("session {}", conversation.name()),
+            None => "anonymous".to_owned(),
+        }
     }
 
     /// What the caller's client can do.
@@ -367,7 +394,7 @@ impl Ctx {
     }
 
     fn handle_owner(&self) -> String {
-        format!("handle:{}", self.about().principal.as_str())
+        format!("handle {}", self.owner())
     }
 }
 
@@ -383,6 +410,6 @@ impl fmt::Debug for Ctx {
 
 impl fmt::Debug for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("About").field("principal", &self.principal).finish_non_exhaustive()
+        f.debug_struct("About").field("caller", &self.caller).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use super::{
     input::Input,
     signature::Signature,
 };
-use crate::auth::Principal;
+use crate::auth::{Caller, Principal};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::future::{Future, ready};
@@ -37,7 +37,7 @@ use std::future::{Future, ready};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler's parameter",
-    note = "a parameter is `Args<T>`, `State<T>`, `Ctx`, `Principal`, or your own `FromCall` type"
+    note = "a parameter is `Args<T>`, `State<T>`, `Ctx`, `Caller`, `Principal`, or your own `FromCall` type"
 )]
 pub trait FromCall: Sized + Send {
     /// Adds what it needs to the handler's signature.
@@ -93,6 +93,12 @@ impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
 impl FromCall for Ctx {
     fn from_call(input: &Input) -> impl Future<Output = Result<Self>> + Send {
         ready(Ok(input.ctx.clone()))
+    }
+}
+
+impl FromCall for Caller {
+    fn from_call(input: &Input) -> impl Future<Output = Result<Self>> + Send {
+        ready(Ok(input.ctx.caller().clone()))
     }
 }
 

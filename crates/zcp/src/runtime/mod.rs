@@ -197,6 +197,11 @@ impl Runtime {
         outcome
     }
 
+    /// Whether layers decide what is done.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.layered.is_some()
+    }
+
     /// The catalog now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.core.catalog.borrow().clone()
@@ -269,7 +274,8 @@ impl Core {
         let catalog = self.catalog.borrow().clone();
         match op {
             Op::List { kind, after } => {
-                Outcome::Page(Listing { catalog, kind, after, size: self.page_size })
+                let (size, view) = (self.page_size, ctx.caller().view());
+                Outcome::Page(Listing { catalog, kind, after, size, view })
             }
             Op::CallTool { name, args } => {
                 let Some(tool) = catalog.find_tool(&name) else {
@@ -331,6 +337,14 @@ impl Core {
                 Outcome::Folder(all.into_iter().map(|(_, resource)| resource).collect(), next)
             }
             Op::Complete(complete) => self.complete(&catalog, complete).await,
+            // Allowed by all layers. What follows is the protocol's to do.
+            Op::Open
+            | Op::Subscribe { .. }
+            | Op::Unsubscribe { .. }
+            | Op::Listen { .. }
+            | Op::SetLevel { .. }
+            | Op::Cancel { .. }
+            | Op::Answer { .. } => Outcome::Done,
         }
     }
 

@@ -203,9 +203,11 @@ impl Kept {
             (!matches!(begins, Begins::Once), matches!(begins, Begins::Elsewhere(_)));
         let session = Arc::new(match begins {
             Begins::Once => Session::default(),
-            Begins::Resumable => {
-                Session::new(id.as_str().into(), crate::token()[..12].into(), &principal)
-            }
+            Begins::Resumable => Session::new(
+                id.as_str().into(),
+                crate::token()[..12].into(),
+                crate::auth::Caller::new(principal.clone()),
+            ),
             Begins::Elsewhere(session) => session,
         });
         let closing = http.closing.child_token();

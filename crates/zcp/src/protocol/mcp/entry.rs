@@ -7,7 +7,7 @@ use super::{
     tasks::{self, Design},
 };
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     runtime::{
         Runtime,
         call::{Complete, ListKind, Op},
@@ -43,13 +43,13 @@ const LARGEST_HANDSHAKE: usize = 16 * 1024;
 /// A request that was understood.
 pub(super) struct Entered {
     pub(super) revision: Revision,
-    pub(super) caller: Caller,
+    pub(super) client: Client,
     pub(super) step: Step,
 }
 
-/// What is known of whoever calls.
+/// What is known of the client that sent a request.
 #[derive(Default)]
-pub(super) struct Caller {
+pub(super) struct Client {
     pub(super) capabilities: Arc<ClientCapabilities>,
     /// Who it said it is in its handshake.
     pub(super) info: Option<Arc<Implementation>>,
@@ -95,6 +95,16 @@ pub(super) enum Step {
     Call(Op, Option<Retry>),
     /// Wait for a task.
     Await(String),
+    /// Do it if the layers allow the operation.
+    Guarded(Op, Then),
+}
+
+/// What is done once an operation is allowed.
+pub(super) enum Then {
+    /// Say what the server offers.
+    Discover,
+    /// Open the conversation.
+    Open(Box<InitializeParams>),
     /// Tell of changes from now on.
     Listen(Filter),
     /// Note it for the session.
@@ -168,7 +178,7 @@ pub(super) fn enter(
     match (version, &mcp.session) {
         (Some(version), _) => enter_stateless(mcp, request, params, version, headers, extensions),
         (None, Some(_)) if mcp.runtime.settings.handshake || &*request.method == "initialize" => {
-            enter_session(mcp, request, params)
+            enter_session(mcp, request, params, extensions)
         }
         (None, _) => Err(RpcError::invalid_params(format!(
             "`params._meta` must have `{}` and `{}`",
@@ -203,7 +213,7 @@ fn enter_stateless(
     }
     offer::check(&mcp.runtime, revision, method)?;
 
-    let mut caller = Caller {
+    let mut client = Client {
         capabilities,
         info: None,
         level: meta.map_or(Ok(None), |meta| meta.level())?,
@@ -213,12 +223,12 @@ fn enter_stateless(
         task: Wish::Unable,
     };
     if method == "tools/call" {
-        caller.task = tasks::welcome(&caller);
+        client.task = tasks::welcome(&client);
     }
     let step = match method {
-        "server/discover" => Step::Reply(Box::new(offer::discover(&mcp.runtime))),
+        "server/discover" => Step::Guarded(Op::Open, Then::Discover),
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
-            tasks::check_extension(&caller)?;
+            tasks::check_extension(&client)?;
             match tasks::operation(mcp, method, params, Design::Looked) {
                 Ok(op) => Step::Call(Op::Task(op), None),
                 Err(error) => Step::Fail(error),
@@ -227,14 +237,18 @@ fn enter_stateless(
         "subscriptions/listen" => {
             let wanted: Filter = member("notifications", params.notifications)?;
             if !wanted.task_ids.is_empty() {
-                tasks::check_extension(&caller)?;
+                tasks::check_extension(&client)?;
             }
-            Step::Listen(offer::honoured(&mcp.runtime, wanted))
+            let filter = offer::honoured(&mcp.runtime, wanted);
+            Step::Guarded(
+                Op::Listen { uris: filter.resource_subscriptions.clone() },
+                Then::Listen(filter),
+            )
         }
         _ => {
-            let op = match operation(mcp, request, params) {
+            let op = match operation(mcp, request, params, extensions) {
                 Ok(op) => op,
-                Err(error) => return Ok(Entered { revision, caller, step: Step::Fail(error) }),
+                Err(error) => return Ok(Entered { revision, client, step: Step::Fail(error) }),
             };
             if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
                 headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
@@ -245,24 +259,29 @@ fn enter_stateless(
             }
         }
     };
-    Ok(Entered { revision, caller, step })
+    Ok(Entered { revision, client, step })
 }
 
 /// Until 2025-11-25: the handshake said it, and the session remembers.
-fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, RpcError> {
+fn enter_session(
+    mcp: &Mcp,
+    request: &Request,
+    params: &Params<'_>,
+    extensions: &Extensions,
+) -> Result<Entered, RpcError> {
     let Some(session) = &mcp.session else {
         return Err(RpcError::invalid_request("there is no session"));
     };
     let method = canonical(&request.method);
     if method == "initialize" {
-        return open(mcp, params);
+        return open(mcp, request, params);
     }
     let Some(handshake) = session.handshake() else {
         // Some clients look for a sign of life before anything else.
         if method == "ping" {
             return Ok(Entered {
                 revision: Revision::LATEST_HANDSHAKE,
-                caller: Caller::default(),
+                client: Client::default(),
                 step: Step::Reply(Box::new(Reply::new(Body::Empty {}))),
             });
         }
@@ -272,7 +291,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
     };
     let revision = handshake.revision;
     offer::check(&mcp.runtime, revision, method)?;
-    let mut caller = Caller {
+    let mut client = Client {
         capabilities: handshake.capabilities.clone(),
         info: Some(handshake.client.clone()),
         level: Some(session.level()),
@@ -283,7 +302,7 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
     };
     if let Some(task) = params.task.filter(|_| method == "tools/call" && revision.asks_for_tasks())
     {
-        caller.task = tasks::wish(mcp, &caller, task);
+        client.task = tasks::wish(mcp, &client, task);
     }
     let step = match method {
         "tasks/result" => Step::Await(text("taskId", params.task_id)?.into_owned()),
@@ -296,28 +315,30 @@ fn enter_session(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<En
                 let names = Level::NAMES.join(", ");
                 RpcError::invalid_params(format!("`level` must be one of {names}"))
             })?;
-            Step::Remember(Remember::Level(level))
+            Step::Guarded(Op::SetLevel { level }, Then::Remember(Remember::Level(level)))
         }
         "resources/subscribe" | "resources/unsubscribe" => {
             let uri = text("uri", params.uri)?.into_owned();
             if method == "resources/unsubscribe" {
-                Step::Remember(Remember::Unsubscribe(uri))
+                let op = Op::Unsubscribe { uri: uri.clone() };
+                Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
             } else if !session.may_subscribe() {
                 return Err(RpcError::invalid_params(format!(
                     "a session may subscribe to {SUBSCRIPTIONS} resources: unsubscribe from some"
                 )));
             } else if mcp.runtime.catalog().find_resource(&uri).is_some() {
-                Step::Remember(Remember::Subscribe(uri))
+                let op = Op::Subscribe { uri: uri.clone() };
+                Step::Guarded(op, Then::Remember(Remember::Subscribe(uri)))
             } else {
                 return Err(super::render::no_resource(revision, &uri));
             }
         }
-        _ => Step::Call(operation(mcp, request, params)?, None),
+        _ => Step::Call(operation(mcp, request, params, extensions)?, None),
     };
-    Ok(Entered { revision, caller, step })
+    Ok(Entered { revision, client, step })
 }
 
-fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
+fn open(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, RpcError> {
     let offer = text("protocolVersion", params.protocol_version)?;
     if !mcp.runtime.settings.handshake {
         return Err(RpcError::unsupported_version(&offer, &Revision::STATELESS));
@@ -336,18 +357,24 @@ fn open(mcp: &Mcp, params: &Params<'_>) -> Result<Entered, RpcError> {
         protocol_version: offer.into_owned(),
     };
     let revision = Revision::negotiate(&handshake.protocol_version);
-    if let Some(session) = &mcp.session {
-        session.open(&mcp.runtime, revision, handshake);
-    }
-    let reply = offer::initialize(&mcp.runtime, revision);
-    Ok(Entered { revision, caller: Caller::default(), step: Step::Reply(Box::new(reply)) })
+    let client = Client { params: request.params.clone(), ..Client::default() };
+    let step = Step::Guarded(Op::Open, Then::Open(Box::new(handshake)));
+    Ok(Entered { revision, client, step })
 }
 
 /// The operation of a method both eras have.
-fn operation(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Op, RpcError> {
+fn operation(
+    mcp: &Mcp,
+    request: &Request,
+    params: &Params<'_>,
+    extensions: &Extensions,
+) -> Result<Op, RpcError> {
     let list = |kind| {
         let cursor = optional_text("cursor", params.cursor)?;
-        let after = cursor.map(|cursor| super::lists::open_cursor(&mcp.runtime, kind, &cursor));
+        let after = cursor.map(|cursor| {
+            let view = Caller::of(extensions).view();
+            super::lists::open_cursor(&mcp.runtime, kind, &view, &cursor)
+        });
         Ok(Op::List { kind, after: after.transpose()? })
     };
     match canonical(&request.method) {

@@ -1,12 +1,15 @@
 //! Lists as bytes: encoded once for a catalog, a revision and a page.
 
-use crate::runtime::{
-    Runtime,
-    call::{ListKind, Listing},
-    catalog::Catalog,
+use crate::{
+    auth::View,
+    runtime::{
+        Runtime,
+        call::{ListKind, Listing},
+        catalog::Catalog,
+    },
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, PoisonError},
 };
 use zcp_wire::{
@@ -15,7 +18,7 @@ use zcp_wire::{
     revision::downgrade,
 };
 
-/// Results already encoded, of the newest catalog.
+/// Results already encoded.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     encoded: Mutex<Encoded>,
@@ -23,14 +26,28 @@ pub(super) struct Lists {
 
 #[derive(Debug, Default)]
 struct Encoded {
+    /// Of everything, which most callers see.
+    all: Pages,
+    views: HashMap<View, Pages>,
+}
+
+/// Pages of one view, of its newest catalog.
+#[derive(Debug, Default)]
+struct Pages {
     catalog: Option<Arc<Catalog>>,
     pages: HashMap<(ListKind, Revision, Option<String>), ResultText>,
+    /// Bytes of all pages.
+    size: usize,
 }
 
 /// What cursors of folders are bound to.
 const FOLDER: &[u8] = b"cursor:folder";
-/// Pages kept at most: more than any client asks for between two changes.
+/// Pages of one view that are kept: more than any client asks for between two changes.
 const KEEP: usize = 4096;
+/// Bytes of one view's pages that are kept.
+const KEEP_BYTES: usize = 16 * 1024 * 1024;
+/// Views that are kept beside that of everything.
+const VIEWS: usize = 64;
 
 impl Lists {
     /// The result of a list request.
@@ -40,14 +57,38 @@ impl Lists {
         revision: Revision,
         listing: &Listing,
     ) -> ResultText {
-        let key = (listing.kind, revision, listing.after.clone());
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = match listing.view.name() {
+            None => &mut encoded.all,
+            Some(_) => {
+                let known = encoded.views.contains_key(&listing.view);
+                if !known && encoded.views.len() >= VIEWS {
+                    encoded.views.clear();
+                }
+                encoded.views.entry(listing.view.clone()).or_default()
+            }
+        };
+        pages.page(runtime, revision, listing)
+    }
+}
+
+impl Pages {
+    fn page(&mut self, runtime: &Runtime, revision: Revision, listing: &Listing) -> ResultText {
         let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
-        if !encoded.catalog.as_ref().is_some_and(same) || encoded.pages.len() >= KEEP {
-            encoded.pages.clear();
-            encoded.catalog = Some(listing.catalog.clone());
+        let full = self.pages.len() >= KEEP || self.size >= KEEP_BYTES;
+        if !self.catalog.as_ref().is_some_and(same) || full {
+            self.pages.clear();
+            self.size = 0;
+            self.catalog = Some(listing.catalog.clone());
         }
-        encoded.pages.entry(key).or_insert_with(|| encode(runtime, revision, listing)).clone()
+        match self.pages.entry((listing.kind, revision, listing.after.clone())) {
+            Entry::Occupied(held) => held.get().clone(),
+            Entry::Vacant(place) => {
+                let page = place.insert(encode(runtime, revision, listing));
+                self.size += page.len();
+                page.clone()
+            }
+        }
     }
 }
 
@@ -98,21 +139,22 @@ fn page<'a, T: 'a, U>(
         last = Some(name);
     }
     let next = last.filter(|_| items.peek().is_some());
-    let next_cursor = next.map(|after| seal_cursor(runtime, listing.kind, after));
+    let next_cursor = next.map(|after| seal_cursor(runtime, listing, after));
     Page { items: shown, next_cursor }
 }
 
 /// Cursors name the last item seen, so that a list may change between two pages.
-fn seal_cursor(runtime: &Runtime, kind: ListKind, after: &str) -> String {
-    runtime.keys.seal_stable(after.as_bytes(), bound_to(kind).as_bytes())
+fn seal_cursor(runtime: &Runtime, listing: &Listing, after: &str) -> String {
+    runtime.keys.seal_stable(after.as_bytes(), bound_to(listing.kind, &listing.view).as_bytes())
 }
 
 pub(super) fn open_cursor(
     runtime: &Runtime,
     kind: ListKind,
+    view: &View,
     cursor: &str,
 ) -> Result<String, RpcError> {
-    let opened = runtime.keys.open(cursor, bound_to(kind).as_bytes());
+    let opened = runtime.keys.open(cursor, bound_to(kind, view).as_bytes());
     opened.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
         RpcError::invalid_params("`cursor` is not one of this list: start again without it")
     })
@@ -135,6 +177,9 @@ pub(super) fn open_folder_cursor(runtime: &Runtime, cursor: &str) -> Result<Stri
     })
 }
 
-fn bound_to(kind: ListKind) -> String {
-    format!("cursor:{kind:?}")
+fn bound_to(kind: ListKind, view: &View) -> String {
+    match view.name() {
+        None => format!("cursor:{kind:?}"),
+        Some(view) => format!("cursor:{kind:?} {view}"),
+    }
 }

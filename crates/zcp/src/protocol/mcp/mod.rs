@@ -1,6 +1,9 @@
 //! MCP, every revision: one conversation.
 
 mod entry;
+mod forward;
+mod guarded;
+mod handshake;
 mod headers;
 mod listen;
 mod lists;
@@ -13,7 +16,7 @@ pub(crate) mod session;
 mod tasks;
 
 use crate::{
-    auth::Principal,
+    auth::Caller,
     runtime::{
         Runtime,
         call::{Call, Op},
@@ -21,7 +24,7 @@ use crate::{
     },
     store::StoreResult,
 };
-use entry::{Caller, Clients, Entered, Step};
+use entry::{Client, Clients, Entered, Step};
 use futures_util::{StreamExt, stream};
 use http::{Extensions, HeaderMap};
 use lists::Lists;
@@ -36,7 +39,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Frames, Id, Notification, Peer, Request, Response, Revision, RpcError,
+    Frame, Frames, Id, Peer, Request, Response, Revision, RpcError,
     mcp::{Body, Reply, subscriptions::Filter},
     params::Params,
     revision::downgrade,
@@ -179,18 +182,15 @@ impl Mcp {
     ) -> Result<Frames, RpcError> {
         self.runtime.keep_tasks();
         params.checked()?;
-        let Entered { revision, caller, step } =
+        let Entered { revision, client, step } =
             entry::enter(self, request, params, headers, &carried.extensions)?;
         let id = request.id.clone();
         match step {
             Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
             Step::Fail(error) => Ok(failed(&id, error)),
-            Step::Call(op, retry) => self.run(id, revision, caller, op, retry, carried),
-            Step::Await(task) => self.wait_for(id, revision, caller, task, carried),
-            Step::Listen(filter) => {
-                self.listen(id, revision, filter, Principal::of(&carried.extensions))
-            }
-            Step::Remember(change) => Ok(self.remember(id, revision, change)),
+            Step::Call(op, retry) => self.run(id, revision, client, op, retry, carried),
+            Step::Await(task) => self.wait_for(id, revision, client, task, carried),
+            Step::Guarded(op, then) => self.guarded(id, revision, client, op, then, carried),
         }
     }
 
@@ -199,12 +199,12 @@ impl Mcp {
         &self,
         id: Id,
         revision: Revision,
-        caller: Caller,
+        client: Client,
         op: Op,
         retry: Option<Retry>,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
-        let report = Report::new(self, revision, caller, retry, carried);
+        let report = Report::new(self, revision, client, retry, carried);
         let registered = self.register(&id, || report.clone())?;
         let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
@@ -223,11 +223,11 @@ impl Mcp {
         &self,
         id: Id,
         revision: Revision,
-        caller: Caller,
+        client: Client,
         task: String,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
-        let report = Report::new(self, revision, caller, None, carried);
+        let report = Report::new(self, revision, client, None, carried);
         let registered = self.register(&id, || report.clone())?;
         let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
@@ -243,16 +243,17 @@ impl Mcp {
         id: Id,
         revision: Revision,
         filter: Filter,
-        principal: Principal,
+        caller: Caller,
     ) -> Result<Frames, RpcError> {
         let cancel = CancellationToken::new();
         let registered = self.register(&id, || Arc::new(cancel.clone()))?;
         let mut end = Reply::new(Body::Empty {});
         end.meta.subscription_id = Some(id.clone());
         let end = self.response(id.clone(), revision, end);
-        let wanted = listen::Wanted { revision, filter, principal };
+        let wanted = listen::Wanted { revision, filter, principal: caller.principal().clone() };
         let frames = listen::listen(&self.runtime, id, wanted, self.closing.clone(), end);
-        Ok(Frames::stream(frames.take_until(cancel.cancelled_owned()).inspect(move |_| {
+        let frames = frames.take_until(cancel.cancelled_owned()).take_until(caller.expired());
+        Ok(Frames::stream(frames.inspect(move |_| {
             // Its id is in use until it ends.
             let _ = &registered;
         })))
@@ -293,17 +294,6 @@ impl Mcp {
         reply.meta.server_info = Some(self.runtime.info_json.clone());
         downgrade(&mut reply, revision);
         Frame::Response(Response::write(id, reply.length(), |out| reply.write(out)))
-    }
-
-    fn notified(&self, notification: &Notification) -> Frames {
-        if let Some(session) = &self.session
-            && &*notification.method == "notifications/cancelled"
-            && let Ok(params) = Params::parse(notification.params.as_deref())
-            && let Some(id) = params.request_id.and_then(Id::from_json)
-        {
-            return session.cancel(&id, &self.runtime);
-        }
-        Frames::None
     }
 
     /// Waits until another process was told to cancel a request that this one runs.
@@ -349,11 +339,8 @@ impl Peer for Mcp {
                 Ok(params) => self.call(&request, &params, shared(extensions), None),
                 Err(error) => failed(&request.id, error),
             },
-            Frame::Response(response) => match &self.session {
-                Some(session) => session.answered(response, &self.runtime),
-                None => Frames::None,
-            },
-            Frame::Notification(notification) => self.notified(&notification),
+            Frame::Response(response) => self.answered(response, extensions),
+            Frame::Notification(notification) => self.notified(notification, extensions),
         }
     }
 

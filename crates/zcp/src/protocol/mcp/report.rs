@@ -2,18 +2,18 @@
 
 use super::{
     Carried, Mcp,
-    entry::Caller,
+    entry::Client,
     retry::Retry,
     running::State,
     session::{Session, Stoppable},
     tasks::{Related, related},
 };
 use crate::{
-    auth::Principal,
+    auth::Caller,
     runtime::{
         Runtime,
         ask::{fits, lacks},
-        ctx::{About, Reporter, Stop},
+        ctx::{About, Conversation, Reporter, Stop},
         error::{CallError, Result},
     },
 };
@@ -108,7 +108,7 @@ impl Report {
     pub(super) fn new(
         mcp: &Mcp,
         revision: Revision,
-        caller: Caller,
+        client: Client,
         retry: Option<Retry>,
         Carried { extensions, release }: Carried,
     ) -> Arc<Self> {
@@ -118,23 +118,24 @@ impl Report {
             _ => Asking::Never,
         };
         let about = About {
-            principal: Principal::of(&extensions),
-            client: caller.capabilities,
-            client_info: caller.info,
-            trace: caller.trace,
-            params: caller.params,
+            caller: Caller::of(&extensions),
+            conversation: mcp.session.clone().map(|session| session as Arc<dyn Conversation>),
+            client: client.capabilities,
+            client_info: client.info,
+            trace: client.trace,
+            params: client.params,
             stop: Stop::default(),
             extensions,
             release,
-            task: caller.task,
+            task: client.task,
             detach: None,
             runtime: mcp.runtime.clone(),
         };
         Arc::new(Self {
             revision,
             about,
-            level: caller.level,
-            token: caller.progress,
+            level: client.level,
+            token: client.progress,
             asking,
             related: OnceLock::new(),
             outbox: Mutex::default(),
@@ -262,6 +263,7 @@ impl Report {
         let asked = question.clone();
         downgrade_question(&mut question, self.revision);
         let (id, answer) = session.pending().open();
+        session.asks(&id, &self.about.runtime.store).await;
         self.push(Frame::Request(Request {
             id: id.clone(),
             method: question.method().into(),

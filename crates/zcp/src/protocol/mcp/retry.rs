@@ -58,7 +58,9 @@ impl Bound {
             _ => return String::new(),
         };
         let digest = digest(args.as_deref().unwrap_or("{}").as_bytes());
-        format!("{}\n{kind}\n{name}\n{digest}", self.principal.as_str())
+        // With its length in front, no part can pass for the end of another.
+        let parts = [self.principal.key(), kind, name, &digest];
+        parts.map(|part| format!("{}:{part}", part.len())).concat()
     }
 }
 

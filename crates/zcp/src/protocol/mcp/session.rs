@@ -1,16 +1,14 @@
 //! What a conversation of the handshake era remembers.
 
+use super::handshake::{Handshake, Handshakes};
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal, StoredCaller},
     operate,
-    runtime::Runtime,
-    store::{self, If, Store, StoreResult},
+    runtime::{Runtime, ctx::Conversation},
+    store::{self, If, StoreResult},
 };
 use bytes::Bytes;
-use bytestring::ByteString;
-use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -20,22 +18,18 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Frames, Id, Response, Revision,
+    Id, Revision,
     mcp::{
         capabilities::ClientCapabilities,
         lifecycle::{Implementation, InitializeParams},
         logging::Level,
         subscriptions::covers,
     },
-    pending::{Pending, Reply},
-    revision::Elicitation,
+    pending::Pending,
 };
 
 /// How long a session is kept that was opened and not used yet: opening costs a client nothing.
 const UNUSED: Duration = Duration::from_secs(5 * 60);
-/// Answers, and cancelled requests, that may be on their way between processes.
-const FORWARDED: usize = 16;
-const FORWARDED_KEPT: Duration = Duration::from_secs(60 * 60);
 /// Resources one session may subscribe to.
 pub(crate) const SUBSCRIPTIONS: usize = 1000;
 /// Pages one session's user may be on the way to.
@@ -60,7 +54,8 @@ type Requests = SmallVec<[(Id, Arc<dyn Stoppable>); 1]>;
 
 #[derive(Debug, Default)]
 struct Memory {
-    principal: Principal,
+    /// Who opened it.
+    caller: Caller,
     handshake: Option<Arc<Handshake>>,
     level: Option<Level>,
     /// The record that was read or written last.
@@ -94,67 +89,11 @@ impl Memory {
     }
 }
 
-/// What both sides agreed on. Sessions of equal clients share one.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Handshake {
-    pub(crate) revision: Revision,
-    /// What the client declared, as far as the revision has it.
-    pub(crate) capabilities: Arc<ClientCapabilities>,
-    declared: ClientCapabilities,
-    pub(crate) client: Arc<Implementation>,
-}
-
-/// Handshakes that are remembered, to be shared.
-const SHARED_HANDSHAKES: usize = 64;
-
-/// The newest handshakes.
-#[derive(Debug, Default)]
-pub(crate) struct Handshakes(Mutex<VecDeque<Arc<Handshake>>>);
-
-impl Handshakes {
-    fn share(
-        &self,
-        revision: Revision,
-        declared: ClientCapabilities,
-        client: Implementation,
-    ) -> Arc<Handshake> {
-        let mut all = lock(&self.0);
-        let same = |known: &&Arc<Handshake>| {
-            known.revision == revision && known.declared == declared && *known.client == client
-        };
-        if let Some(known) = all.iter().find(same) {
-            return known.clone();
-        }
-        let mut capabilities = declared.clone();
-        match revision.elicitation() {
-            Elicitation::None => drop(capabilities.0.remove("elicitation")),
-            Elicitation::Form => {
-                let modes = capabilities.0.get_mut("elicitation");
-                modes.and_then(Value::as_object_mut).into_iter().for_each(|modes| modes.clear());
-            }
-            Elicitation::FormAndUrl => (),
-        }
-        // What came without being declared.
-        let sampling = capabilities.0.get_mut("sampling").and_then(Value::as_object_mut);
-        if let Some(sampling) = sampling.filter(|_| !revision.declares_sampling_context()) {
-            sampling.entry("context").or_insert_with(|| json!({}));
-        }
-        let capabilities = Arc::new(capabilities);
-        let client = Arc::new(client);
-        let shared = Arc::new(Handshake { revision, capabilities, declared, client });
-        if all.len() >= SHARED_HANDSHAKES {
-            all.pop_front();
-        }
-        all.push_back(shared.clone());
-        shared
-    }
-}
-
 /// What a replica needs to go on with a session, as the store holds it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    principal: String,
+    #[serde(default, skip_serializing_if = "StoredCaller::is_anonymous")]
+    caller: StoredCaller,
     version: String,
     #[serde(default)]
     capabilities: ClientCapabilities,
@@ -170,9 +109,11 @@ impl Record {
     fn of(memory: &Memory) -> Self {
         let handshake = memory.handshake.as_ref();
         Self {
-            principal: memory.principal.as_str().to_owned(),
+            caller: StoredCaller::from(&memory.caller),
             version: handshake.map_or("", |it| it.revision.as_str()).to_owned(),
-            capabilities: handshake.map(|it| it.declared.clone()).unwrap_or_default(),
+            capabilities: handshake
+                .map(|it| ClientCapabilities::clone(&it.declared))
+                .unwrap_or_default(),
             client: handshake.map(|it| Implementation::clone(&it.client)).unwrap_or_default(),
             level: memory.level,
             subscriptions: memory.subscriptions().cloned().collect(),
@@ -199,8 +140,8 @@ pub(crate) enum Remember {
 
 impl Session {
     /// A session with a name, for a caller.
-    pub(crate) fn new(id: Arc<str>, server: Arc<str>, principal: &Principal) -> Self {
-        let memory = Memory { principal: principal.clone(), ..Memory::default() };
+    pub(crate) fn new(id: Arc<str>, server: Arc<str>, caller: Caller) -> Self {
+        let memory = Memory { caller, ..Memory::default() };
         Self { memory: Mutex::new(memory), ..Self::named(id, server) }
     }
 
@@ -209,7 +150,12 @@ impl Session {
         Self { id: Some(id), pending: Pending::named(server), ..Self::default() }
     }
 
-    /// What tells this conversation from others: what nobody in particular does in it is its own.
+    /// The session's name in the store; none for a conversation of one process.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// What tells this conversation from others: what anonymous callers do in it is its own.
     pub(crate) fn conversation(&self) -> Arc<str> {
         match &self.id {
             Some(id) => id.clone(),
@@ -229,7 +175,7 @@ impl Session {
         server: Arc<str>,
         entry: &store::Entry,
     ) -> Option<Self> {
-        Record::read(entry)?;
+        Record::read(entry)?.caller.read()?;
         let session = Self::named(id, server);
         session.refresh(runtime, entry);
         Some(session)
@@ -243,11 +189,9 @@ impl Session {
         }
         memory.record = entry.value.clone();
         let Some(record) = Record::read(entry) else { return };
+        let Some(caller) = record.caller.read() else { return };
         let handshakes = runtime.shelf::<Handshakes>();
-        memory.principal = match record.principal.is_empty() {
-            true => Principal::ANONYMOUS,
-            false => Principal::new(record.principal),
-        };
+        memory.caller = caller;
         memory.handshake = Revision::parse(&record.version)
             .map(|revision| handshakes.share(revision, record.capabilities, record.client));
         memory.level = record.level;
@@ -302,13 +246,12 @@ impl Session {
     }
 
     pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
-        lock(&self.memory).principal == *principal
+        lock(&self.memory).caller.principal() == principal
     }
 
     /// Forgets the session.
     pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
-        runtime.store.remove(&format!("answers/{id}")).await?;
-        runtime.store.remove(&format!("cancels/{id}")).await?;
+        Self::forget_forwarded(runtime, id).await?;
         runtime.store.remove(&key(id)).await
     }
 
@@ -363,37 +306,6 @@ impl Session {
         &self.pending
     }
 
-    /// Hands an answer to the question here, or to whichever process asked it.
-    pub(crate) fn answered(self: &Arc<Self>, response: Response, runtime: &Runtime) -> Frames {
-        let Some(response) = self.pending.close(response) else { return Frames::None };
-        let Some(log) = self.answers() else { return Frames::None };
-        forward(runtime.store.clone(), log, Frame::Response(response).to_text().into_bytes())
-    }
-
-    /// The answer to a question of this process that another process was given.
-    pub(crate) async fn answered_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) -> Reply {
-        let Some(log) = self.answers() else { return std::future::pending().await };
-        let mut grown = store.watch(&log);
-        loop {
-            for (_, text) in store.after(&log, 0).await.unwrap_or_default() {
-                let frame =
-                    ByteString::try_from(text).ok().and_then(|text| Frame::parse(&text).ok());
-                if let Some(Frame::Response(response)) = frame
-                    && response.id.as_ref() == Some(id)
-                {
-                    return response.result;
-                }
-            }
-            if grown.next().await.is_none() {
-                return std::future::pending().await;
-            }
-        }
-    }
-
-    fn answers(&self) -> Option<String> {
-        self.id.as_ref().map(|id| format!("answers/{id}"))
-    }
-
     /// Notes a request under way; nothing when its id is in use.
     pub(crate) fn register(
         self: &Arc<Self>,
@@ -408,40 +320,13 @@ impl Session {
         Some(Registered { session: self.clone(), id: id.clone() })
     }
 
-    /// Stops a request, here or in whichever process runs it. An id no process knows is of a
-    /// request that has just been answered.
-    pub(crate) fn cancel(&self, id: &Id, runtime: &Runtime) -> Frames {
+    /// Stops a request that runs here; false if none does.
+    pub(super) fn stop(&self, id: &Id) -> bool {
         // The lock is not held while the work is stopped: that may end it.
         let running = lock(&self.running).clone();
-        if let Some((_, work)) = running.iter().find(|(known, _)| known == id) {
-            work.stop();
-            return Frames::None;
-        }
-        let Some(log) = self.cancels() else { return Frames::None };
-        forward(runtime.store.clone(), log, Bytes::copy_from_slice(id.as_json().as_bytes()))
-    }
-
-    /// Waits until another process was told to cancel a request that this one runs.
-    pub(crate) async fn cancelled_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) {
-        let Some(log) = self.cancels() else { return std::future::pending().await };
-        let mut grown = store.watch(&log);
-        // A store that is away will be read when it is back: whoever cancels writes to it.
-        while !matches!(self.was_cancelled(id, store).await, Ok(true)) {
-            if grown.next().await.is_none() {
-                return std::future::pending().await;
-            }
-        }
-    }
-
-    /// Whether a process that does not run a request was told to cancel it.
-    pub(crate) async fn was_cancelled(&self, id: &Id, store: &Arc<dyn Store>) -> StoreResult<bool> {
-        let Some(log) = self.cancels() else { return Ok(false) };
-        let cancelled = store.after(&log, 0).await?;
-        Ok(cancelled.iter().any(|(_, entry)| entry == id.as_json().as_bytes()))
-    }
-
-    fn cancels(&self) -> Option<String> {
-        self.id.as_ref().map(|id| format!("cancels/{id}"))
+        let found = running.iter().find(|(known, _)| known == id);
+        found.iter().for_each(|(_, work)| work.stop());
+        found.is_some()
     }
 
     /// Stops everything under way.
@@ -456,7 +341,7 @@ pub(crate) fn shown(entry: &store::Entry) -> Option<operate::Session> {
     let record = Record::read(entry)?;
     Some(operate::Session {
         id: String::new(),
-        principal: record.principal,
+        principal: record.caller.read()?.principal().as_str().to_owned(),
         revision: record.version,
         client: record.client,
         subscriptions: record.subscriptions.len(),
@@ -467,19 +352,14 @@ fn key(id: &str) -> String {
     ["session/", id].concat()
 }
 
-/// Writes a message for the process that waits for it.
-fn forward(store: Arc<dyn Store>, log: String, message: Bytes) -> Frames {
-    let forward = async move {
-        if let Err(error) = store.append(&log, message, FORWARDED, Some(FORWARDED_KEPT)).await {
-            tracing::warn!("a message for another process is lost: {error}");
-        }
-        None::<Frame>
-    };
-    Frames::stream(stream::once(forward).filter_map(std::future::ready))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Conversation for Session {
+    fn name(&self) -> Arc<str> {
+        self.conversation()
+    }
 }
 
 /// Work that can be stopped from outside.

@@ -3,7 +3,7 @@
 
 use super::{
     Mcp,
-    entry::Caller,
+    entry::Client,
     report::{Reply as Said, Report, notification},
 };
 use crate::{
@@ -53,20 +53,20 @@ pub(super) enum Design {
     Looked,
 }
 
-/// What a stateless caller thinks of its call becoming a task.
-pub(super) fn welcome(caller: &Caller) -> Wish {
-    match caller.capabilities.extension(EXTENSION) {
+/// What a stateless client thinks of its call becoming a task.
+pub(super) fn welcome(client: &Client) -> Wish {
+    match client.capabilities.extension(EXTENSION) {
         true => Wish::Welcome,
         false => Wish::Unable,
     }
 }
 
 /// The task a call of 2025-11-25 asks to be, if there are any.
-pub(super) fn wish(mcp: &Mcp, caller: &Caller, task: &str) -> Wish {
+pub(super) fn wish(mcp: &Mcp, client: &Client, task: &str) -> Wish {
     match asks(&mcp.runtime) {
         false => Wish::Unasked,
         true => {
-            let (ttl, progress) = (ttl(task), caller.progress.clone());
+            let (ttl, progress) = (ttl(task), client.progress.clone());
             Wish::Asked(Box::new(Asked { ttl, progress, ..asked(mcp) }))
         }
     }
@@ -89,8 +89,8 @@ pub(super) fn asks(runtime: &Runtime) -> bool {
 }
 
 /// Refuses a stateless client that does not follow tasks.
-pub(super) fn check_extension(caller: &Caller) -> Result<(), RpcError> {
-    match caller.capabilities.extension(EXTENSION) {
+pub(super) fn check_extension(client: &Client) -> Result<(), RpcError> {
+    match client.capabilities.extension(EXTENSION) {
         true => Ok(()),
         false => Err(RpcError::missing_capability(&needs_extension())),
     }
@@ -190,7 +190,7 @@ pub(super) fn page(
 /// Waits for a task's result in the design of 2025-11-25. Meanwhile this is where it asks, and
 /// where its progress and its changes are told.
 pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
-    let (runtime, principal) = (report.runtime(), report.about().principal.clone());
+    let (runtime, principal) = (report.runtime(), report.about().caller.principal().clone());
     let engine = runtime.engine();
     let ctx = Ctx::new(report.clone());
     let get = Op::Task(TaskOp::Get { id: id.clone() });

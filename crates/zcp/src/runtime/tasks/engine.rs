@@ -94,7 +94,7 @@ impl Engine {
 
     pub(super) async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {
         let found = self.load(id).await.map_err(|error| unavailable(&error))?;
-        let own = found.filter(|(record, _)| record.owner == principal.as_str());
+        let own = found.filter(|(record, _)| record.owner == principal.key());
         own.map(|(record, _)| record).ok_or_else(unknown)
     }
 
@@ -284,7 +284,7 @@ impl Engine {
 
 /// Where a caller's tasks are listed: nobody's are in the conversation they began in.
 pub(super) fn scope(principal: &Principal, conversation: Option<&str>) -> Option<String> {
-    let named = match (principal.as_str(), conversation) {
+    let named = match (principal.key(), conversation) {
         ("", None) => return None,
         ("", Some(conversation)) => format!("conversation\n{conversation}"),
         (name, _) => format!("principal\n{name}"),

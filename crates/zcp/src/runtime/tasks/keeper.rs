@@ -9,7 +9,7 @@ use super::{
     work::{Place, Work},
 };
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     runtime::{
         Core, Runtime, Shared,
         call::Fault,
@@ -198,10 +198,7 @@ fn run_again(
 ) {
     let core = &runtime.core;
     let about = About {
-        principal: match record.owner.as_str() {
-            "" => Principal::ANONYMOUS,
-            name => Principal::new(name),
-        },
+        caller: Caller::new(Principal::from_key(&record.owner).unwrap_or_default()),
         client: Arc::new(record.client.clone()),
         ..About::of(runtime.clone())
     };

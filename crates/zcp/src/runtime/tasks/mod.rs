@@ -149,6 +149,16 @@ pub enum TaskOp {
     List { conversation: Option<Arc<str>>, after: u64 },
 }
 
+impl TaskOp {
+    /// The task it is about.
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Self::Get { id } | Self::Answer { id, .. } | Self::Cancel { id, .. } => Some(id),
+            Self::List { .. } => None,
+        }
+    }
+}
+
 /// A task as it is.
 #[derive(Debug, Clone)]
 pub struct Task {

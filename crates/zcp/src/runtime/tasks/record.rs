@@ -115,7 +115,7 @@ impl Record {
         Self {
             tool,
             args,
-            owner: about.principal.as_str().to_owned(),
+            owner: about.caller.principal().key().to_owned(),
             client: (*about.client).clone(),
             progress: asked.progress.as_ref().map(ToString::to_string),
             runner: String::new(),

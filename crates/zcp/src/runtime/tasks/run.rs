@@ -153,7 +153,7 @@ impl Drop for StopOnDrop {
 fn record_of(core: &Core, wanted: &Wanted, ctx: &Ctx) -> Record {
     let (about, asked) = (ctx.about(), &wanted.asked);
     let args = wanted.args.as_ref().map(ToString::to_string);
-    let scope = scope(&about.principal, asked.conversation.as_deref());
+    let scope = scope(about.caller.principal(), asked.conversation.as_deref());
     Record::new(wanted.name.to_string(), args, about, asked, &core.engine.settings, scope)
 }
 

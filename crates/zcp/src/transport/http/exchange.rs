@@ -8,7 +8,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     protocol::mcp::{Route, check_version, route, shared},
     runtime::ctx::Release,
     transport::converse,
@@ -133,13 +133,13 @@ async fn open(
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
-    let live = http.sessions.open(&Principal::of(&parts.extensions));
-    let Frames::One(Frame::Response(answer)) = live.mcp.send(frame, take(&mut parts.extensions))
-    else {
+    let live = http.sessions.open(Caller::of(&parts.extensions));
+    let mut answered = live.mcp.send(frame, take(&mut parts.extensions));
+    let Some(Frame::Response(answer)) = answered.next().await else {
         return Ok(status::accepted());
     };
     if let Err(error) = &answer.result {
-        return Err(status::refused(answer.id, error.clone()));
+        return Err(status::unopened(answer.id, error.clone()));
     }
     http.sessions.keep(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::answered(answer);

@@ -2,7 +2,7 @@
 
 use super::{replay::Replay, resume::EVENTS};
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session},
     runtime::Runtime,
     seal::random,
@@ -77,9 +77,9 @@ impl Sessions {
     }
 
     /// A session with a new name, which is nobody's until it is kept.
-    pub(crate) fn open(&self, principal: &Principal) -> Arc<Live> {
+    pub(crate) fn open(&self, caller: Caller) -> Arc<Live> {
         let id: Arc<str> = crate::token().into();
-        let session = Session::new(id.clone(), self.name.clone(), principal);
+        let session = Session::new(id.clone(), self.name.clone(), caller);
         self.bring(id, session)
     }
 

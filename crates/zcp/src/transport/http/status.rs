@@ -29,6 +29,14 @@ pub(super) fn refused(id: Option<Id>, error: RpcError) -> Response {
     self::error(status, id, error)
 }
 
+/// A handshake that was refused, by what was said or by a layer.
+pub(super) fn unopened(id: Option<Id>, error: RpcError) -> Response {
+    match error.code {
+        403 | 429 => answered(Answer { id, result: Err(error) }),
+        _ => refused(id, error),
+    }
+}
+
 /// The answer of a call in a session. Clients of that era take any other status for the end of their
 /// connection.
 pub(super) fn answered_in_session(answer: Answer) -> Response {

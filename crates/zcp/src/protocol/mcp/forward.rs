@@ -1,0 +1,133 @@
+//! Messages that reached another process of the session than the one that waits for them: answers to
+//! questions, and cancelled requests.
+
+use super::session::Session;
+use crate::{
+    runtime::Runtime,
+    store::{Store, StoreResult},
+};
+use bytes::Bytes;
+use bytestring::ByteString;
+use futures_util::{StreamExt, stream};
+use std::{sync::Arc, time::Duration};
+use zcp_wire::{Frame, Frames, Id, Response, pending::Reply};
+
+/// Messages of a kind that may be on their way in one session.
+const FORWARDED: usize = 16;
+/// How long they are kept for the process that waits.
+const FORWARDED_KEPT: Duration = Duration::from_secs(5 * 60);
+/// Questions of one session that may be answered by way of another process.
+const QUESTIONS: usize = 64;
+/// How long a question may be open.
+const QUESTIONS_KEPT: Duration = Duration::from_secs(60 * 60);
+
+impl Session {
+    /// Notes that this process asks a question, so that its answer may come by way of another.
+    pub(super) async fn asks(&self, id: &Id, store: &Arc<dyn Store>) {
+        let Some(log) = self.log("questions") else { return };
+        let entry = Bytes::copy_from_slice(id.as_json().as_bytes());
+        if let Err(error) = store.append(&log, entry, QUESTIONS, Some(QUESTIONS_KEPT)).await {
+            tracing::warn!("a question can be answered by way of this process only: {error}");
+        }
+    }
+
+    /// Hands an answer to the question here, or to the process that asked it. What nobody asked is
+    /// dropped.
+    pub(super) fn answered(&self, response: Response, runtime: &Runtime) -> Frames {
+        let Some(response) = self.pending().close(response) else { return Frames::None };
+        let (Some(asked), Some(log)) = (self.log("questions"), self.log("answers")) else {
+            return Frames::None;
+        };
+        let store = runtime.store.clone();
+        silently(async move {
+            let Some(id) = &response.id else { return Ok(()) };
+            if !holds(&store, &asked, id).await? {
+                return Ok(());
+            }
+            let text = Frame::Response(response).to_text().into_bytes();
+            store.append(&log, text, FORWARDED, Some(FORWARDED_KEPT)).await.map(drop)
+        })
+    }
+
+    /// The answer to a question of this process that another process was given.
+    pub(super) async fn answered_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) -> Reply {
+        let Some(log) = self.log("answers") else { return std::future::pending().await };
+        let mut grown = store.watch(&log);
+        loop {
+            for (_, text) in store.after(&log, 0).await.unwrap_or_default() {
+                let frame =
+                    ByteString::try_from(text).ok().and_then(|text| Frame::parse(&text).ok());
+                if let Some(Frame::Response(response)) = frame
+                    && response.id.as_ref() == Some(id)
+                {
+                    return response.result;
+                }
+            }
+            if grown.next().await.is_none() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Stops a request, here or in whichever process runs it. An id that no process knows is of a
+    /// request that has just been answered.
+    pub(super) fn cancel(&self, id: &Id, runtime: &Runtime) -> Frames {
+        if self.stop(id) {
+            return Frames::None;
+        }
+        let Some(log) = self.log("cancels") else { return Frames::None };
+        let (store, entry) = (runtime.store.clone(), id.as_json().to_owned().into());
+        silently(async move {
+            store.append(&log, entry, FORWARDED, Some(FORWARDED_KEPT)).await.map(drop)
+        })
+    }
+
+    /// Waits until another process was told to cancel a request that this one runs.
+    pub(super) async fn cancelled_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) {
+        let Some(log) = self.log("cancels") else { return std::future::pending().await };
+        let mut grown = store.watch(&log);
+        // A store that is away is read when it is back: whoever cancels writes to it.
+        while !matches!(holds(store, &log, id).await, Ok(true)) {
+            if grown.next().await.is_none() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Whether a process that does not run a request was told to cancel it.
+    pub(super) async fn was_cancelled(&self, id: &Id, store: &Arc<dyn Store>) -> StoreResult<bool> {
+        match self.log("cancels") {
+            Some(log) => holds(store, &log, id).await,
+            None => Ok(false),
+        }
+    }
+
+    fn log(&self, kind: &str) -> Option<String> {
+        self.id().map(|id| format!("{kind}/{id}"))
+    }
+
+    /// Forgets what was forwarded in a session.
+    pub(super) async fn forget_forwarded(runtime: &Runtime, id: &str) -> StoreResult<()> {
+        for kind in ["questions", "answers", "cancels"] {
+            runtime.store.remove(&format!("{kind}/{id}")).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a log of ids has one.
+async fn holds(store: &Arc<dyn Store>, log: &str, id: &Id) -> StoreResult<bool> {
+    let held = store.after(log, 0).await?;
+    Ok(held.iter().any(|(_, entry)| entry == id.as_json().as_bytes()))
+}
+
+/// Work that is answered with nothing.
+fn silently(work: impl Future<Output = StoreResult<()>> + Send + 'static) -> Frames {
+    let silent = stream::once(async move {
+        if let Err(error) = work.await {
+            tracing::warn!("a message for another process is lost: {error}");
+        }
+        None::<Frame>
+    });
+    Frames::stream(silent.filter_map(std::future::ready))
+}

@@ -1,0 +1,145 @@
+//! What a peer does to the conversation itself, once the layers allow it: open it, subscribe, listen,
+//! set a level, cancel, answer.
+
+use super::{
+    Carried, Mcp,
+    entry::{Client, Then},
+    failed, offer, render,
+    report::Report,
+    shared,
+};
+use crate::{
+    auth::Caller,
+    runtime::{
+        call::{Call, Op, Outcome},
+        ctx::Ctx,
+    },
+};
+use bytestring::ByteString;
+use futures_util::{StreamExt, stream};
+use http::Extensions;
+use zcp_wire::{Frame, Frames, Id, Notification, Response, Revision, RpcError, params::Params};
+
+impl Mcp {
+    /// Does something about the conversation itself, if the layers allow it.
+    pub(super) fn guarded(
+        &self,
+        id: Id,
+        revision: Revision,
+        client: Client,
+        op: Op,
+        then: Then,
+        carried: Carried,
+    ) -> Result<Frames, RpcError> {
+        let caller = Caller::of(&carried.extensions);
+        if !self.runtime.is_layered() {
+            return self.then(id, revision, then, caller);
+        }
+        let report = Report::new(self, revision, client, None, carried);
+        let mcp = self.clone();
+        Ok(Frames::stream(
+            stream::once(async move {
+                let call = Call { op, ctx: Ctx::new(report.clone()) };
+                match mcp.runtime.call(call).await {
+                    Outcome::Done => {
+                        let done = mcp.then(id.clone(), revision, then, caller);
+                        done.unwrap_or_else(|error| failed(&id, error))
+                    }
+                    outcome => {
+                        let response = render::response(id, &mcp.lists, revision, &report, outcome);
+                        Frames::One(Frame::Response(response))
+                    }
+                }
+            })
+            .flatten(),
+        ))
+    }
+
+    fn then(
+        &self,
+        id: Id,
+        revision: Revision,
+        then: Then,
+        caller: Caller,
+    ) -> Result<Frames, RpcError> {
+        let reply = match then {
+            Then::Discover => offer::discover(&self.runtime),
+            Then::Open(handshake) => {
+                if let Some(session) = &self.session {
+                    session.open(&self.runtime, revision, *handshake);
+                }
+                offer::initialize(&self.runtime, revision)
+            }
+            Then::Listen(filter) => return self.listen(id, revision, filter, caller),
+            Then::Remember(change) => return Ok(self.remember(id, revision, change)),
+        };
+        Ok(Frames::One(self.response(id, revision, reply)))
+    }
+
+    /// Asks the layers whether something may be done that is no request.
+    pub(crate) async fn allows(
+        &self,
+        op: Op,
+        params: Option<ByteString>,
+        extensions: Extensions,
+    ) -> Result<(), RpcError> {
+        if !self.runtime.is_layered() {
+            return Ok(());
+        }
+        let revision = self.revision().unwrap_or(Revision::LATEST_HANDSHAKE);
+        let client = Client { params, ..Client::default() };
+        let carried = Carried { extensions: shared(extensions), release: None };
+        let ctx = Ctx::new(Report::new(self, revision, client, None, carried));
+        match self.runtime.call(Call { op, ctx }).await {
+            Outcome::Done => Ok(()),
+            Outcome::Fault(fault) => Err(render::error(revision, fault)),
+            _ => Err(RpcError::internal("a layer answered for something else")),
+        }
+    }
+
+    /// Does something that is not answered, if the layers allow it.
+    fn unanswered(
+        &self,
+        op: Op,
+        params: Option<ByteString>,
+        extensions: Extensions,
+        then: impl FnOnce(&Self) -> Frames + Send + 'static,
+    ) -> Frames {
+        if !self.runtime.is_layered() {
+            return then(self);
+        }
+        let mcp = self.clone();
+        Frames::stream(
+            stream::once(async move {
+                match mcp.allows(op, params, extensions).await {
+                    Ok(()) => then(&mcp),
+                    Err(error) => {
+                        tracing::debug!("a message was ignored: {}", error.message);
+                        Frames::None
+                    }
+                }
+            })
+            .flatten(),
+        )
+    }
+
+    pub(super) fn notified(&self, notification: Notification, extensions: Extensions) -> Frames {
+        if let Some(session) = self.session.clone()
+            && &*notification.method == "notifications/cancelled"
+            && let Ok(params) = Params::parse(notification.params.as_deref())
+            && let Some(id) = params.request_id.and_then(Id::from_json)
+        {
+            let op = Op::Cancel { id: id.clone() };
+            let cancel = move |mcp: &Self| session.cancel(&id, &mcp.runtime);
+            return self.unanswered(op, notification.params, extensions, cancel);
+        }
+        Frames::None
+    }
+
+    pub(super) fn answered(&self, response: Response, extensions: Extensions) -> Frames {
+        let Some(session) = self.session.clone() else { return Frames::None };
+        let op = Op::Answer { id: response.id.clone() };
+        let answer = move |mcp: &Self| session.answered(response, &mcp.runtime);
+        self.unanswered(op, None, extensions, answer)
+    }
+}
