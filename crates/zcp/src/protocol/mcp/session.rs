@@ -4,7 +4,7 @@ use crate::{
     auth::Principal,
     operate,
     runtime::Runtime,
-    store::{self, If, Store, StoreResult},
+    store::{self, Bound, If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Frames, Id, Response, Revision,
+    Frame, Frames, Id, Response, Revision, RpcError,
     mcp::{
         capabilities::ClientCapabilities,
         lifecycle::{Implementation, InitializeParams},
@@ -33,8 +33,8 @@ use zcp_wire::{
 
 /// How long a session is kept that was opened and not used yet: opening costs a client nothing.
 const UNUSED: Duration = Duration::from_secs(5 * 60);
-/// Answers that may be on their way between processes.
-const ANSWERS: usize = 16;
+/// Answers of one session that may be on their way between processes.
+const ANSWERS: Bound = Bound { entries: 16, bytes: 64 * 1024 };
 const ANSWERS_KEPT: Duration = Duration::from_secs(60 * 60);
 /// Resources one session may subscribe to.
 pub(crate) const SUBSCRIPTIONS: usize = 1000;
@@ -366,9 +366,16 @@ impl Session {
     pub(crate) fn answered(self: &Arc<Self>, response: Response, runtime: &Runtime) -> Frames {
         let Some(response) = self.pending.close(response) else { return Frames::None };
         let Some(log) = self.answers() else { return Frames::None };
-        let (store, text) = (runtime.store.clone(), Frame::Response(response).to_text());
+        let (store, id) = (runtime.store.clone(), response.id.clone());
+        let text = Frame::Response(response).to_text();
         let forward = async move {
-            let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(ANSWERS_KEPT)).await;
+            let forwarded = store.append(&log, text.into_bytes(), ANSWERS, Some(ANSWERS_KEPT));
+            if let Err(StoreError::TooLarge { limit, .. }) = forwarded.await {
+                let why = format!("the answer is too large for another server: {limit} bytes");
+                let refused = Response { id, result: Err(RpcError::internal(why)) };
+                let text = Frame::Response(refused).to_text();
+                let _ = store.append(&log, text.into_bytes(), ANSWERS, Some(ANSWERS_KEPT)).await;
+            }
             None::<Frame>
         };
         Frames::stream(stream::once(forward).filter_map(std::future::ready))
