@@ -15,7 +15,7 @@ use std::{
 };
 use zcp::{
     Mcp, Server, State,
-    store::{Entry, If, Memory, Store, StoreError, StoreResult},
+    store::{Bound, Entry, If, Memory, Store, StoreError, StoreResult},
     tool,
     wire::{Frame, Peer},
 };
@@ -64,7 +64,7 @@ fn nothing_of_a_log_is_missed_in_any_order() {
                     for n in 0..3 {
                         meanwhile().await;
                         let text = Bytes::from(format!("{name}{n}"));
-                        store.append("log", text, 100, None).await.unwrap();
+                        store.append("log", text, Bound::entries(100), None).await.unwrap();
                     }
                 })
             });
@@ -231,10 +231,10 @@ impl Store for Far {
         &'a self,
         log: &'a str,
         value: Bytes,
-        keep: usize,
+        bound: Bound,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(self.reach(async move |memory| memory.append(log, value, keep, ttl).await))
+        Box::pin(self.reach(async move |memory| memory.append(log, value, bound, ttl).await))
     }
 
     fn after<'a>(

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use zcp::{
     Http, Server, Tasks,
-    store::{Browse, If, Memory, redis::Redis, sqlite::Sqlite},
+    store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite},
     tool,
 };
 use zcp_tests::{call, folder::Folder, initialize, modern_as, redis::RedisServer};
@@ -122,7 +122,8 @@ async fn a_million_events(place: &Place) {
     let before = (place.size)();
     let event = Bytes::from(format!("1 -{}", json!({ "method": "notifications/progress" })));
     let ttl = Some(Duration::from_secs(5));
-    let appends = (0..EVENTS).map(|_| place.store.append("replay/x", event.clone(), 1024, ttl));
+    let appends = (0..EVENTS)
+        .map(|_| place.store.append("replay/x", event.clone(), Bound::entries(1024), ttl));
     let mut appends = stream::iter(appends).buffer_unordered(AT_ONCE);
     while let Some(position) = appends.next().await {
         position.unwrap();

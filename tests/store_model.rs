@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 use tokio::runtime::Runtime;
-use zcp::store::{If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
+use zcp::store::{Bound, If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
 use zcp_tests::redis::RedisServer;
 
 /// Something done to a store.
@@ -22,8 +22,10 @@ enum Deed {
     Remove(usize),
     Append {
         log: usize,
-        value: u8,
-        keep: usize,
+        /// How long the entry is.
+        length: usize,
+        entries: usize,
+        bytes: usize,
     },
     /// After the position that was given so many appends ago.
     After {
@@ -50,6 +52,7 @@ enum Outcome {
     Done,
     Items(Vec<Bytes>),
     Gone,
+    TooLarge,
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -60,8 +63,9 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => (0..3usize, any::<u8>(), when)
             .prop_map(|(key, value, when)| Deed::Put { key, value, when }),
         1 => (0..3usize).prop_map(Deed::Remove),
-        6 => (0..3usize, any::<u8>(), 0..5usize)
-            .prop_map(|(log, value, keep)| Deed::Append { log, value, keep }),
+        6 => (0..3usize, 0..12usize, 0..5usize, 0..30usize).prop_map(
+            |(log, length, entries, bytes)| Deed::Append { log, length, entries, bytes }
+        ),
         4 => (0..3usize, 0..7usize).prop_map(|(log, ago)| Deed::After { log, ago }),
     ]
 }
@@ -69,13 +73,14 @@ fn deed() -> impl Strategy<Value = Deed> {
 /// A store, and the numbers it gave.
 struct Numbered<'a> {
     store: &'a dyn Store,
+    appended: u8,
     versions: HashMap<usize, u64>,
     positions: HashMap<usize, Vec<u64>>,
 }
 
 impl<'a> Numbered<'a> {
     fn new(store: &'a dyn Store) -> Self {
-        Self { store, versions: HashMap::new(), positions: HashMap::new() }
+        Self { store, appended: 0, versions: HashMap::new(), positions: HashMap::new() }
     }
 
     async fn do_it(&mut self, deed: &Deed) -> Outcome {
@@ -104,10 +109,18 @@ impl<'a> Numbered<'a> {
                 self.positions.remove(&key);
                 Outcome::Done
             }
-            Deed::Append { log, value, keep } => {
-                let value = Bytes::from(vec![value]);
-                let position = self.store.append(&name(log), value, keep, None).await;
-                let position = position.expect("it is there");
+            Deed::Append { log, length, entries, bytes } => {
+                // Entries differ, so that none passes for another.
+                self.appended = self.appended.wrapping_add(1);
+                let value = Bytes::from(vec![self.appended; length]);
+                let bound = Bound { entries, bytes };
+                let position = match self.store.append(&name(log), value, bound, None).await {
+                    Err(StoreError::TooLarge { bytes, limit, .. }) => {
+                        assert_eq!((bytes, limit), (length, bound.bytes));
+                        return Outcome::TooLarge;
+                    }
+                    position => position.expect("it is there"),
+                };
                 let given = self.positions.entry(log).or_default();
                 assert!(given.last().is_none_or(|last| *last < position), "positions grow");
                 given.push(position);

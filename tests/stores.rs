@@ -3,9 +3,34 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::join_all};
-use std::{path::PathBuf, sync::Arc, time::Duration};
-use zcp::store::{Browse, If, Memory, Store, StoreError, redis::Redis, sqlite::Sqlite};
-use zcp_tests::{folder::Folder, redis::RedisServer};
+use serde_json::{Value, json};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    task::JoinSet,
+};
+use zcp::{
+    Ctx, Server,
+    store::{
+        Bound, Browse, If, MAX_KEY, MAX_VALUE, Memory, Store, StoreError, redis::Redis,
+        sqlite::Sqlite,
+    },
+    tool,
+};
+use zcp_tests::{
+    away::{at, first_id, pair, resumable, resume},
+    call,
+    folder::Folder,
+    http::HttpServer,
+    redis::RedisServer,
+    request, response,
+    socket::Socket,
+    text,
+};
 
 const SHORT: Option<Duration> = Some(Duration::from_millis(400));
 
@@ -36,6 +61,8 @@ async fn contract(one: Arc<dyn Browse>, two: Arc<dyn Browse>) {
     values_expire(&*one).await;
     logs_grow(&*one, &*two).await;
     logs_are_bounded_and_expire(&*one).await;
+    logs_are_bounded_in_bytes(&*one, &*two).await;
+    what_is_too_large_is_refused(&*one).await;
     watchers_wake(&*one, &*two).await;
     let (left, right): (Arc<dyn Store>, Arc<dyn Store>) = (one.clone(), two.clone());
     only_one_wins(&left, &right).await;
@@ -48,7 +75,7 @@ async fn keys_can_be_looked_through(one: &dyn Browse, two: &dyn Browse) {
         one.put(key, bytes("1"), If::Always, None).await.unwrap();
     }
     one.put("odd*/short", bytes("1"), If::Always, SHORT).await.unwrap();
-    one.append("odd*/log", bytes("1"), 1, None).await.unwrap();
+    one.append("odd*/log", bytes("1"), Bound::entries(1), None).await.unwrap();
     assert_eq!(two.keys("odd*/").await.unwrap(), ["odd*/a", "odd*/b", "odd*/short"]);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(two.keys("odd*").await.unwrap(), ["odd*", "odd*/a", "odd*/b"]);
@@ -97,8 +124,8 @@ async fn values_expire(store: &dyn Store) {
 async fn logs_grow(one: &dyn Store, two: &dyn Store) {
     assert_eq!(one.after("log", 0).await, Ok(vec![]));
     assert_eq!(one.after("log", 7).await, Ok(vec![]), "an absent log is empty");
-    let first = one.append("log", bytes("a"), 9, None).await.unwrap();
-    let second = two.append("log", bytes("b"), 9, None).await.unwrap();
+    let first = one.append("log", bytes("a"), Bound::entries(9), None).await.unwrap();
+    let second = two.append("log", bytes("b"), Bound::entries(9), None).await.unwrap();
     assert!(first > 0 && second > first);
     let both = vec![(first, bytes("a")), (second, bytes("b"))];
     assert_eq!(one.after("log", 0).await, Ok(both.clone()));
@@ -109,7 +136,7 @@ async fn logs_grow(one: &dyn Store, two: &dyn Store) {
     one.remove("log").await.unwrap();
     assert_eq!(two.after("log", 0).await, Ok(vec![]));
     // Positions go on growing.
-    let third = one.append("log", bytes("c"), 9, None).await.unwrap();
+    let third = one.append("log", bytes("c"), Bound::entries(9), None).await.unwrap();
     assert!(third > second);
     assert_eq!(one.after("log", first).await, Err(StoreError::Gone));
     assert_eq!(one.after("log", 0).await, Ok(vec![(third, bytes("c"))]));
@@ -119,7 +146,7 @@ async fn logs_grow(one: &dyn Store, two: &dyn Store) {
 async fn logs_are_bounded_and_expire(store: &dyn Store) {
     let mut positions = vec![];
     for text in ["a", "b", "c", "d"] {
-        positions.push(store.append("few", bytes(text), 2, None).await.unwrap());
+        positions.push(store.append("few", bytes(text), Bound::entries(2), None).await.unwrap());
     }
     let held = vec![(positions[2], bytes("c")), (positions[3], bytes("d"))];
     assert_eq!(store.after("few", 0).await, Ok(held.clone()));
@@ -128,17 +155,77 @@ async fn logs_are_bounded_and_expire(store: &dyn Store) {
     assert_eq!(store.after("few", positions[2]).await, Ok(held[1..].to_vec()));
     store.remove("few").await.unwrap();
 
-    store.append("brief", bytes("a"), 9, SHORT).await.unwrap();
+    store.append("brief", bytes("a"), Bound::entries(9), SHORT).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
-    let last = store.append("brief", bytes("b"), 9, SHORT).await.unwrap();
+    let last = store.append("brief", bytes("b"), Bound::entries(9), SHORT).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert_eq!(store.after("brief", 0).await.unwrap().len(), 2, "the last append counts");
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert_eq!(store.after("brief", 0).await, Ok(vec![]));
-    let next = store.append("brief", bytes("c"), 9, None).await.unwrap();
+    let next = store.append("brief", bytes("c"), Bound::entries(9), None).await.unwrap();
     assert!(next > last);
     assert_eq!(store.after("brief", 0).await, Ok(vec![(next, bytes("c"))]));
     store.remove("brief").await.unwrap();
+}
+
+async fn logs_are_bounded_in_bytes(one: &dyn Store, two: &dyn Store) {
+    let bound = Bound { entries: 5, bytes: 10 };
+    let mut positions = vec![];
+    for (store, text) in [(one, "aaaa"), (two, "bbbb"), (one, "cccc"), (two, "")] {
+        positions.push(store.append("heavy", bytes(text), bound, None).await.unwrap());
+    }
+    let held = vec![
+        (positions[1], bytes("bbbb")),
+        (positions[2], bytes("cccc")),
+        (positions[3], bytes("")),
+    ];
+    assert_eq!(one.after("heavy", 0).await, Ok(held.clone()), "the oldest goes first");
+    assert_eq!(two.after("heavy", positions[0]).await, Ok(held), "nothing is missing");
+    let refused = one.append("heavy", bytes("eleven byte"), bound, None).await;
+    let too_large = StoreError::TooLarge { what: "entry", bytes: 11, limit: 10 };
+    assert_eq!(refused, Err(too_large));
+    assert_eq!(one.after("heavy", 0).await.unwrap().len(), 3, "a refused entry changes nothing");
+    let last = one.append("heavy", bytes("ten bytes!"), bound, None).await.unwrap();
+    let held = vec![(positions[3], bytes("")), (last, bytes("ten bytes!"))];
+    assert_eq!(two.after("heavy", 0).await, Ok(held));
+    assert_eq!(two.after("heavy", positions[1]).await, Err(StoreError::Gone));
+    // What was dropped is not counted any more, and a removed log begins anew.
+    for text in ["dddd", "eeee"] {
+        one.append("heavy", bytes(text), bound, None).await.unwrap();
+    }
+    assert_eq!(one.after("heavy", 0).await.unwrap().len(), 2);
+    one.remove("heavy").await.unwrap();
+    for text in ["ffff", "gggg", "hh"] {
+        two.append("heavy", bytes(text), bound, SHORT).await.unwrap();
+    }
+    assert_eq!(one.after("heavy", 0).await.unwrap().len(), 3);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let alone = one.append("heavy", bytes("ten bytes!"), bound, None).await.unwrap();
+    assert_eq!(two.after("heavy", 0).await, Ok(vec![(alone, bytes("ten bytes!"))]));
+    one.remove("heavy").await.unwrap();
+}
+
+async fn what_is_too_large_is_refused(store: &dyn Store) {
+    let large = Bytes::from(vec![7; MAX_VALUE + 1]);
+    let too_large = |what, limit| Err(StoreError::TooLarge { what, bytes: limit + 1, limit });
+    let put = store.put("huge", large.clone(), If::Always, None).await;
+    assert_eq!(put.map(drop), too_large("value", MAX_VALUE));
+    let boundless = Bound { entries: 5, bytes: usize::MAX };
+    let appended = store.append("huge", large, boundless, None).await;
+    assert_eq!(appended.map(drop), too_large("entry", MAX_VALUE));
+    let key = "k".repeat(MAX_KEY + 1);
+    let put = store.put(&key, bytes("1"), If::Always, None).await;
+    assert_eq!(put.map(drop), too_large("key", MAX_KEY));
+    let appended = store.append(&key, bytes("1"), boundless, None).await;
+    assert_eq!(appended.map(drop), too_large("key", MAX_KEY));
+    assert_eq!(store.get(&key).await, Ok(None));
+    assert_eq!(store.after(&key, 0).await, Ok(vec![]));
+    assert_eq!(store.remove(&key).await, Ok(()));
+    let key = "k".repeat(MAX_KEY);
+    assert_eq!(store.put(&key, bytes("1"), If::Always, None).await, Ok(true));
+    store.append(&key, bytes("1"), boundless, None).await.unwrap();
+    assert_eq!(store.after(&key, 0).await.unwrap().len(), 1);
+    store.remove(&key).await.unwrap();
 }
 
 async fn watchers_wake(one: &dyn Store, two: &dyn Store) {
@@ -146,8 +233,8 @@ async fn watchers_wake(one: &dyn Store, two: &dyn Store) {
     for writer in [one, two] {
         // News from before may still be under way.
         while tokio::time::timeout(Duration::from_millis(300), grew.next()).await.is_ok() {}
-        writer.append("other", bytes("a"), 9, None).await.unwrap();
-        writer.append("watched", bytes("a"), 9, None).await.unwrap();
+        writer.append("other", bytes("a"), Bound::entries(9), None).await.unwrap();
+        writer.append("watched", bytes("a"), Bound::entries(9), None).await.unwrap();
         let woken = tokio::time::timeout(Duration::from_secs(5), grew.next()).await;
         assert_eq!(woken.expect("in time"), Some(()));
     }
@@ -183,7 +270,12 @@ async fn only_one_wins(one: &Arc<dyn Store>, two: &Arc<dyn Store>) {
     // Appends of many have an order, the same for all.
     let appending = (0..50).map(|number| {
         let store = if number % 2 == 0 { one.clone() } else { two.clone() };
-        async move { store.append("many", bytes(&number.to_string()), 100, None).await.unwrap() }
+        async move {
+            store
+                .append("many", bytes(&number.to_string()), Bound::entries(100), None)
+                .await
+                .unwrap()
+        }
     });
     let mut positions = join_all(appending).await;
     positions.sort_unstable();
@@ -202,7 +294,8 @@ async fn anything_can_be_kept(store: &dyn Store) {
     for key in ["", "a b", "é\u{1F600}", "a:b*c?[d]", "\0", "'; DROP TABLE kept; --"] {
         store.put(key, Bytes::from(odd.clone()), If::Always, None).await.unwrap();
         assert_eq!(store.get(key).await.unwrap().unwrap().value, odd, "{key:?}");
-        let position = store.append(key, Bytes::from(odd.clone()), 9, None).await.unwrap();
+        let position =
+            store.append(key, Bytes::from(odd.clone()), Bound::entries(9), None).await.unwrap();
         assert_eq!(store.after(key, 0).await, Ok(vec![(position, Bytes::from(odd.clone()))]));
         store.remove(key).await.unwrap();
         assert_eq!(store.get(key).await, Ok(None));
@@ -240,7 +333,7 @@ async fn what_was_written_is_there_after_a_restart() {
     let (file, mut server) = (File::new("restart"), RedisServer::new().await);
     let write = async |store: &dyn Store| {
         store.put("a", bytes("1"), If::Always, None).await.unwrap();
-        store.append("log", bytes("x"), 9, None).await.unwrap()
+        store.append("log", bytes("x"), Bound::entries(9), None).await.unwrap()
     };
     let position = {
         let store = file.open();
@@ -249,7 +342,7 @@ async fn what_was_written_is_there_after_a_restart() {
     let store = file.open();
     assert_eq!(store.get("a").await.unwrap().unwrap().value, bytes("1"));
     assert_eq!(store.after("log", 0).await, Ok(vec![(position, bytes("x"))]));
-    assert!(store.append("log", bytes("y"), 9, None).await.unwrap() > position);
+    assert!(store.append("log", bytes("y"), Bound::entries(9), None).await.unwrap() > position);
 
     let store = Redis::new(&server.url()).unwrap();
     let position = write(&store).await;
@@ -270,6 +363,159 @@ async fn what_was_written_is_there_after_a_restart() {
     assert_eq!(store.after("log", 0).await, Ok(vec![(position, bytes("x"))]));
     let woken = tokio::time::timeout(Duration::from_secs(10), grew.next()).await;
     assert_eq!(woken.expect("whoever waits looks again"), Some(()));
+}
+
+/// What an earlier version made of a log, which did not count its bytes.
+const EARLIER: &str = "
+    CREATE TABLE logs (
+        log TEXT PRIMARY KEY, last INTEGER NOT NULL, ends INTEGER
+    ) WITHOUT ROWID;
+    CREATE TABLE items (
+        log TEXT NOT NULL, position INTEGER NOT NULL, value BLOB NOT NULL,
+        PRIMARY KEY (log, position)
+    ) WITHOUT ROWID;
+    INSERT INTO logs VALUES ('log', 4, NULL);
+    INSERT INTO items VALUES ('log', 3, x'61616161'), ('log', 4, x'62626262');
+";
+
+#[tokio::test]
+async fn logs_of_an_earlier_version_are_kept_and_bounded() {
+    let (file, server) = (File::new("earlier"), RedisServer::new().await);
+    std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();
+    let earlier = rusqlite::Connection::open(&file.path).unwrap();
+    earlier.execute_batch(EARLIER).unwrap();
+    server
+        .say(&[
+            "XADD {zcp}:items:log 3-0 v aaaa",
+            "XADD {zcp}:items:log 4-0 v bbbb",
+            "HSET {zcp}:log:log dropped 2 last 4",
+            "SET {zcp}:counter:position 4",
+        ])
+        .await;
+    let redis = Redis::new(&server.url()).unwrap();
+    let stores: [&dyn Store; 2] = [&file.open(), &redis];
+    for store in stores {
+        let held = vec![(3, bytes("aaaa")), (4, bytes("bbbb"))];
+        assert_eq!(store.after("log", 2).await, Ok(held));
+        let bound = Bound { entries: 9, bytes: 10 };
+        assert_eq!(store.append("log", bytes("cc"), bound, None).await, Ok(5));
+        assert_eq!(store.after("log", 2).await.unwrap().len(), 3, "ten bytes fit");
+        assert_eq!(store.append("log", bytes("d"), bound, None).await, Ok(6));
+        let held = vec![(4, bytes("bbbb")), (5, bytes("cc")), (6, bytes("d"))];
+        assert_eq!(store.after("log", 0).await, Ok(held));
+    }
+    drop(earlier);
+    assert_eq!(file.open().after("log", 0).await.unwrap().len(), 3, "it opens again");
+}
+
+#[tokio::test]
+async fn a_write_that_fails_fails_alone() {
+    let file = File::new("alone");
+    let store = file.open();
+    let other = rusqlite::Connection::open(&file.path).unwrap();
+    let trigger = "CREATE TRIGGER no BEFORE INSERT ON kept WHEN new.key = 'bad'
+         BEGIN SELECT RAISE(ABORT, 'not this one'); END;";
+    other.execute_batch(trigger).unwrap();
+    let writes = (0..200).map(|number| {
+        let key = if number == 77 { "bad".to_owned() } else { format!("good {number}") };
+        let store = &store;
+        async move { (store.put(&key, bytes("1"), If::Always, None).await, key) }
+    });
+    for (written, key) in join_all(writes).await {
+        match &*key {
+            "bad" => assert!(written.unwrap_err().to_string().contains("not this one")),
+            _ => assert_eq!(written, Ok(true), "{key}"),
+        }
+    }
+    assert_eq!(store.keys("good").await.unwrap().len(), 199);
+}
+
+#[tokio::test]
+async fn an_append_whose_answer_is_lost_is_added_once() {
+    let server = RedisServer::new().await;
+    let way = LossyWay::to(server.address()).await;
+    let store = Redis::new(&way.url()).unwrap();
+    let first = store.append("log", bytes("first"), Bound::entries(9), None).await.unwrap();
+    way.lose_the_answer_to("second");
+    let second = store.append("log", bytes("second"), Bound::entries(9), None).await.unwrap();
+    assert!(way.has_lost_it(), "the answer came through");
+    // Equal bytes are another entry, unless they are the same request.
+    let third = store.append("log", bytes("second"), Bound::entries(9), None).await.unwrap();
+    let held = [(first, bytes("first")), (second, bytes("second")), (third, bytes("second"))];
+    assert_eq!(store.after("log", 0).await.unwrap(), held);
+}
+
+/// A way to Redis that can lose an answer, and the connection with it.
+struct LossyWay {
+    port: u16,
+    losing: Arc<Mutex<Option<&'static str>>>,
+    _carrying: JoinSet<()>,
+}
+
+impl LossyWay {
+    async fn to(address: String) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let losing = Arc::new(Mutex::new(None));
+        let lost = losing.clone();
+        let mut carrying = JoinSet::new();
+        carrying.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let redis = tokio::net::TcpStream::connect(&address).await.unwrap();
+                connections.spawn(carry(client, redis, lost.clone()));
+            }
+        });
+        Self { port, losing, _carrying: carrying }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    fn lose_the_answer_to(&self, text: &'static str) {
+        *self.losing.lock().unwrap() = Some(text);
+    }
+
+    fn has_lost_it(&self) -> bool {
+        self.losing.lock().unwrap().is_none()
+    }
+}
+
+/// Carries bytes both ways, until it has lost the answer to what is to be lost.
+async fn carry(
+    mut client: tokio::net::TcpStream,
+    mut redis: tokio::net::TcpStream,
+    losing: Arc<Mutex<Option<&'static str>>>,
+) {
+    let (mut asked, mut answered) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut loses = false;
+    loop {
+        tokio::select! {
+            length = client.read(&mut asked) => {
+                let Ok(length @ 1..) = length else { return };
+                let text = String::from_utf8_lossy(&asked[..length]).into_owned();
+                loses = losing.lock().unwrap().is_some_and(|lost| text.contains(lost));
+                redis.write_all(&asked[..length]).await.unwrap();
+            }
+            length = redis.read(&mut answered) => {
+                let Ok(length @ 1..) = length else { return };
+                if loses {
+                    *losing.lock().unwrap() = None;
+                    return;
+                }
+                client.write_all(&answered[..length]).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_a_redis_cluster_is_refused_by_name() {
+    let server = RedisServer::with(&["--cluster-enabled", "yes"]).await;
+    let store = Redis::new(&server.url()).unwrap();
+    let error = store.get("a").await.expect_err("it has no slots").to_string();
+    assert!(error.contains("Redis Cluster, which is not supported"), "{error}");
 }
 
 #[tokio::test]
@@ -327,7 +573,7 @@ async fn a_store_gives_its_room_back() {
     for number in 0..200 {
         let (key, log) = (format!("value {number}"), format!("log {number}"));
         store.put(&key, value.clone(), If::Always, SHORT).await.unwrap();
-        store.append(&log, value.clone(), 9, SHORT).await.unwrap();
+        store.append(&log, value.clone(), Bound::entries(9), SHORT).await.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     // Clearing goes along with other writes.
@@ -338,4 +584,73 @@ async fn a_store_gives_its_room_back() {
     let size = std::fs::metadata(&file.path).unwrap().len();
     assert!(size < 1024 * 1024, "{size} bytes are left");
     assert!(file.open().watch("log 1").next().now_or_never().is_none());
+}
+
+/// Says how far it is, and then gives a text of so many bytes.
+#[tool]
+async fn give(bytes: usize, ctx: Ctx) -> String {
+    ctx.progress(1.0, None);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    "x".repeat(bytes)
+}
+
+fn call_give(bytes: usize) -> Value {
+    let meta = json!({ "progressToken": 1 });
+    let params = json!({ "name": "give", "arguments": { "bytes": bytes }, "_meta": meta });
+    request(1, "tools/call", params)
+}
+
+#[tokio::test]
+async fn a_result_too_large_to_be_resumed_says_so() {
+    let server = HttpServer::new(Server::new("large").tool(give)).await;
+    let session = server.open("2025-11-25").await;
+    let mut calling = session.post(&call_give(Bound::BYTES)).send().await;
+    let first = first_id(&mut calling).await;
+    drop(calling);
+    let answer = resume(&session, &first).await.messages().await.pop().unwrap();
+    let why = answer["error"]["message"].as_str().unwrap();
+    assert!(why.contains("too large to be resumed"), "{answer}");
+    // Whoever stays gets it, and a smaller one can be resumed as always.
+    let whole = session.post(&call_give(Bound::BYTES)).send().await.messages().await.pop();
+    assert_eq!(text(&whole.unwrap()["result"]).len(), Bound::BYTES);
+    let mut calling = session.post(&call_give(1000)).send().await;
+    let first = first_id(&mut calling).await;
+    drop(calling);
+    let answer = resume(&session, &first).await.messages().await.pop().unwrap();
+    assert_eq!(text(&answer["result"]).len(), 1000);
+}
+
+#[tokio::test]
+async fn a_socket_cannot_be_resumed_before_a_message_too_large() {
+    let server = HttpServer::new(Server::new("large").tool(give)).await;
+    let (mut socket, id) = resumable(&server).await;
+    let result = socket.ask(call_give(Bound::BYTES)).await;
+    assert_eq!(text(&result["result"]).len(), Bound::BYTES, "whoever stays gets it");
+    socket.cut();
+    // The handshake, the progress and the result are three.
+    let missed = format!("/ws?session={id}&last_event_id=2");
+    let upgrade = |path: &str| {
+        let call = server.get(path).header("connection", "upgrade").header("upgrade", "websocket");
+        call.header("sec-websocket-version", "13").header("sec-websocket-key", KEY).send()
+    };
+    assert_eq!(upgrade(&missed).await.status, 410);
+    let mut socket = Socket::connect(&server, &format!("?session={id}&last_event_id=3")).await;
+    assert_eq!(text(&socket.ask(call_give(10)).await["result"]), "xxxxxxxxxx");
+}
+
+/// Any sixteen bytes.
+const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+#[tokio::test]
+async fn an_answer_too_large_for_another_server_is_an_error() {
+    let (a, b) = pair().await;
+    let session = a.open("2025-11-25").await;
+    let asks = request(1, "tools/call", call("test_list_roots", json!({})));
+    let mut asking = session.post(&asks).send().await;
+    let question = asking.message().await.unwrap();
+    let root = json!({ "uri": format!("file:///{}", "r".repeat(64 * 1024)) });
+    let answer = response(&question["id"], json!({ "roots": [root] }));
+    assert_eq!(at(&b, &session.id, &answer).send().await.status, 202);
+    let answer = asking.message().await.unwrap();
+    assert!(text(&answer["result"]).contains("too large"), "{answer}");
 }

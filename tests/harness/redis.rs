@@ -41,6 +41,19 @@ impl RedisServer {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Gives it commands, one a line.
+    pub async fn say(&self, commands: &[&str]) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = tokio::net::TcpStream::connect(self.address()).await.expect("it is there");
+        for command in commands {
+            let line = format!("{command}\r\n");
+            stream.write_all(line.as_bytes()).await.expect("it listens");
+            let mut answer = [0; 1024];
+            let length = stream.read(&mut answer).await.expect("it answers");
+            assert_ne!(answer[..length].first(), Some(&b'-'), "{command}");
+        }
+    }
+
     /// Ends it as a power cut would.
     pub fn kill(&mut self) {
         self.process.kill().expect("it runs");

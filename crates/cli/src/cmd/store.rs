@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zcp::store::{Browse, If, Memory, redis::Redis, sqlite::Sqlite};
+use zcp::store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite};
 
 /// How long news of a write may take.
 const NEWS: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub(crate) async fn check(kept: &Kept, json: bool) -> Result<(), Box<dyn Error>>
     }
     let mut grew = store.watch(&key);
     let begun = Instant::now();
-    let position = store.append(&key, "4".into(), 10, ttl).await?;
+    let position = store.append(&key, "4".into(), Bound::entries(10), ttl).await?;
     tokio::time::timeout(NEWS, grew.next()).await.map_err(|_| "news of a write do not arrive")?;
     let told = begun.elapsed();
     let log = store.after(&key, 0).await?;

@@ -1,6 +1,6 @@
 //! What changed, and who wants to know.
 
-use crate::store::{Store, StoreError};
+use crate::store::{Bound, Store, StoreError};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ impl Changes {
     pub async fn announce(&self, change: &Change) -> Result<(), StoreError> {
         let entry =
             serde_json::to_vec(change).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-        self.store.append(LOG, Bytes::from(entry), KEEP, None).await.map(drop)
+        self.store.append(LOG, Bytes::from(entry), Bound::entries(KEEP), None).await.map(drop)
     }
 
     /// Where the log ends now.
@@ -95,7 +95,7 @@ impl Tail {
                     return Some((self.position, Change::Anything));
                 }
                 // The store will be back, or the wire will give up first.
-                Err(StoreError::Unavailable(_)) => self.grown.next().await?,
+                Err(_) => self.grown.next().await?,
             }
         }
     }

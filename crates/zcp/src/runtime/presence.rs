@@ -1,6 +1,6 @@
 //! Says that this process is there, for as long as others count on it.
 
-use crate::store::{If, Store, StoreError, StoreResult};
+use crate::store::{Bound, If, Store, StoreError, StoreResult};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{
@@ -109,7 +109,7 @@ impl Presence {
             Some(given) => given,
             None => {
                 let text = Bytes::copy_from_slice(name.as_bytes());
-                self.store.append(NAMES, text, NAMES_KEPT, Some(NAMES_TTL)).await?;
+                self.store.append(NAMES, text, Bound::entries(NAMES_KEPT), Some(NAMES_TTL)).await?;
                 Instant::now()
             }
         };

@@ -13,7 +13,10 @@ use foldhash::fast::RandomState;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
 
-use super::{Browse, Entry, If, Store, StoreError, StoreResult, expiring::Expiring, wakes::Wakes};
+use super::{
+    Bound, Browse, Entry, If, Store, StoreError, StoreResult, check_entry, check_value,
+    expiring::Expiring, wakes::Wakes,
+};
 
 /// How many locks the keys are spread over.
 const SHARDS: usize = 16;
@@ -67,7 +70,10 @@ impl Store for Memory {
         condition: If,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<bool>> {
-        Box::pin(async move { Ok(self.shard(key).lock().put(key, value, condition, ttl)) })
+        Box::pin(async move {
+            check_value(key, &value)?;
+            Ok(self.shard(key).lock().put(key, value, condition, ttl))
+        })
     }
 
     fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<()>> {
@@ -81,12 +87,13 @@ impl Store for Memory {
         &'a self,
         log: &'a str,
         value: Bytes,
-        keep: usize,
+        bound: Bound,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<u64>> {
         Box::pin(async move {
+            check_entry(log, &value, bound)?;
             let shard = self.shard(log);
-            let position = shard.lock().append(log, value, keep, ttl);
+            let position = shard.lock().append(log, value, bound, ttl);
             shard.wakes.wake(log);
             Ok(position)
         })
@@ -174,14 +181,13 @@ impl Held {
         self.forget(log);
     }
 
-    fn append(&mut self, log: &str, value: Bytes, keep: usize, ttl: Option<Duration>) -> u64 {
+    fn append(&mut self, log: &str, value: Bytes, bound: Bound, ttl: Option<Duration>) -> u64 {
         let now = Instant::now();
         self.sweep(now);
         self.forget_if_expired(log, now);
         let begin = self.forgotten;
-        let held =
-            self.logs.renew(log, end(now, ttl), || Log { last: begin, items: VecDeque::new() });
-        held.push(value, keep)
+        let held = self.logs.renew(log, end(now, ttl), || Log::after_position(begin));
+        held.push(value, bound)
     }
 
     fn after(&mut self, log: &str, position: u64) -> StoreResult<Vec<(u64, Bytes)>> {
@@ -217,14 +223,25 @@ fn end(now: Instant, ttl: Option<Duration>) -> Option<Instant> {
 struct Log {
     last: u64,
     items: VecDeque<Bytes>,
+    /// The bytes of all items.
+    bytes: usize,
 }
 
 impl Log {
-    fn push(&mut self, value: Bytes, keep: usize) -> u64 {
+    /// An empty log, whose first item comes after a position.
+    fn after_position(last: u64) -> Self {
+        Self { last, items: VecDeque::new(), bytes: 0 }
+    }
+
+    fn push(&mut self, value: Bytes, bound: Bound) -> u64 {
         self.last += 1;
+        self.bytes += value.len();
         self.items.push_back(value);
-        let surplus = self.items.len().saturating_sub(keep);
-        self.items.drain(..surplus);
+        while (self.items.len() > bound.entries || self.bytes > bound.bytes)
+            && let Some(oldest) = self.items.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
         self.last
     }
 
@@ -312,7 +329,7 @@ mod tests {
         let store = Memory::new();
         for i in 0..1000 {
             store.put(&format!("value {i}"), bytes("x"), If::Always, SECOND).await.unwrap();
-            store.append(&format!("log {i}"), bytes("x"), 1, SECOND).await.unwrap();
+            store.append(&format!("log {i}"), bytes("x"), Bound::entries(1), SECOND).await.unwrap();
         }
         advance(Duration::from_secs(1)).await;
         for i in 0..1000 {
@@ -327,7 +344,7 @@ mod tests {
     async fn removing_a_key_forgets_its_value_and_its_log() {
         let store = Memory::new();
         store.put("a", bytes("1"), If::Always, SECOND).await.unwrap();
-        store.append("a", bytes("1"), 1, SECOND).await.unwrap();
+        store.append("a", bytes("1"), Bound::entries(1), SECOND).await.unwrap();
         store.remove("a").await.unwrap();
         store.remove("a").await.unwrap();
         assert!(is_empty(&store));
@@ -338,7 +355,10 @@ mod tests {
         let store = Memory::new();
         assert_eq!(store.after("log", 7).await, Ok(vec![]));
         for (position, text) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-            assert_eq!(store.append("log", bytes(text), 2, None).await, Ok(position));
+            assert_eq!(
+                store.append("log", bytes(text), Bound::entries(2), None).await,
+                Ok(position)
+            );
         }
         let held = vec![(3, bytes("c")), (4, bytes("d"))];
         assert_eq!(store.after("log", 0).await, Ok(held.clone()));
@@ -353,15 +373,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn positions_go_on_growing_when_a_log_expired() {
         let store = Memory::new();
-        store.append("log", bytes("a"), 9, SECOND).await.unwrap();
+        store.append("log", bytes("a"), Bound::entries(9), SECOND).await.unwrap();
         advance(Duration::from_millis(500)).await;
-        store.append("log", bytes("b"), 9, SECOND).await.unwrap();
+        store.append("log", bytes("b"), Bound::entries(9), SECOND).await.unwrap();
         advance(Duration::from_millis(500)).await;
         assert_eq!(store.after("log", 0).await.unwrap().len(), 2);
         advance(Duration::from_millis(500)).await;
         assert_eq!(store.after("log", 0).await, Ok(vec![]));
         assert!(is_empty(&store));
-        assert_eq!(store.append("log", bytes("c"), 9, None).await, Ok(3));
+        assert_eq!(store.append("log", bytes("c"), Bound::entries(9), None).await, Ok(3));
         assert_eq!(store.after("log", 1).await, Err(StoreError::Gone));
         assert_eq!(store.after("log", 2).await, Ok(vec![(3, bytes("c"))]));
     }
@@ -371,10 +391,10 @@ mod tests {
         let store = Memory::new();
         let mut grew = store.watch("log");
         assert_eq!(grew.next().now_or_never(), None);
-        store.append("other", bytes("a"), 9, None).await.unwrap();
+        store.append("other", bytes("a"), Bound::entries(9), None).await.unwrap();
         assert_eq!(grew.next().now_or_never(), None);
-        store.append("log", bytes("a"), 9, None).await.unwrap();
-        store.append("log", bytes("b"), 9, None).await.unwrap();
+        store.append("log", bytes("a"), Bound::entries(9), None).await.unwrap();
+        store.append("log", bytes("b"), Bound::entries(9), None).await.unwrap();
         assert_eq!(grew.next().await, Some(()));
         assert_eq!(grew.next().now_or_never(), None);
     }
@@ -385,7 +405,7 @@ mod tests {
         let (mut one, two) = (store.watch("log"), store.watch("log"));
         assert_eq!(one.next().now_or_never(), None);
         drop(two);
-        store.append("log", bytes("a"), 9, None).await.unwrap();
+        store.append("log", bytes("a"), Bound::entries(9), None).await.unwrap();
         assert_eq!(one.next().await, Some(()));
         drop(one);
         store.remove("log").await.unwrap();

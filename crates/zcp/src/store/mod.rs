@@ -15,8 +15,19 @@ use futures_util::{future::BoxFuture, stream::BoxStream};
 
 pub use memory::Memory;
 
+/// The longest key that can be written, in bytes. Reading a longer one finds nothing.
+pub const MAX_KEY: usize = 1024;
+
+/// The largest value, and the largest entry of a log, that can be written, in bytes: 16 MiB.
+pub const MAX_VALUE: usize = 16 * 1024 * 1024;
+
 /// Six verbs. What is kept (sessions, replay, changes, used nonces) is one file each above this,
 /// with a key prefix of its own. These comments are the contract; [`Memory`] is the model.
+///
+/// Everything is bounded in bytes: a key by [`MAX_KEY`], a value by [`MAX_VALUE`], a log by its
+/// [`Bound`]. A write beyond one of them changes nothing and gives [`StoreError::TooLarge`]. The
+/// number of keys is not bounded here: what is written by clients has an end (`ttl`), and whoever
+/// writes it limits how much there is for each client.
 pub trait Store: Send + Sync + 'static {
     /// The value of a key, if it has one that has not expired.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<Option<Entry>>>;
@@ -34,14 +45,16 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a key: its value, and the log of that name.
     fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<()>>;
 
-    /// Adds to the end of a log, keeping its last `keep`, and gives the position of what was added.
+    /// Adds to the end of a log and gives the position of what was added. The oldest entries are
+    /// dropped until the log is within its bound, in entries and in bytes; an entry that has more
+    /// bytes than the bound allows for all of them is refused with [`StoreError::TooLarge`].
     /// Positions are above 0 and only grow, even over a removal of the log. The whole log expires `ttl` after its last append;
     /// without one it stays until it is removed.
     fn append<'a>(
         &'a self,
         log: &'a str,
         value: Bytes,
-        keep: usize,
+        bound: Bound,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<u64>>;
 
@@ -63,6 +76,52 @@ pub trait Store: Send + Sync + 'static {
 pub trait Browse: Store {
     /// The keys that have a value and begin with a prefix, in order.
     fn keys<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, StoreResult<Vec<String>>>;
+}
+
+/// The most that a log holds: entries, and bytes of all entries together.
+///
+/// ```
+/// use zcp::store::Bound;
+///
+/// let usual = Bound::entries(100);
+/// assert_eq!(usual, Bound { entries: 100, bytes: 4 * 1024 * 1024 });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The maximum number of entries. With none, an append only moves the position on.
+    pub entries: usize,
+    /// The maximum number of bytes of all entries together.
+    pub bytes: usize,
+}
+
+impl Bound {
+    /// The bytes of a log for which no other limit is set: 4 MiB.
+    pub const BYTES: usize = 4 * 1024 * 1024;
+
+    /// A log of at most so many entries, and of [`Bound::BYTES`].
+    #[must_use]
+    pub const fn entries(entries: usize) -> Self {
+        Self { entries, bytes: Self::BYTES }
+    }
+}
+
+/// Whether a value may be put under a key.
+fn check_value(key: &str, value: &[u8]) -> StoreResult<()> {
+    within("key", key.len(), MAX_KEY)?;
+    within("value", value.len(), MAX_VALUE)
+}
+
+/// Whether an entry may be added to a log.
+fn check_entry(log: &str, value: &[u8], bound: Bound) -> StoreResult<()> {
+    within("key", log.len(), MAX_KEY)?;
+    within("entry", value.len(), bound.bytes.min(MAX_VALUE))
+}
+
+fn within(what: &'static str, bytes: usize, limit: usize) -> StoreResult<()> {
+    if bytes > limit {
+        return Err(StoreError::TooLarge { what, bytes, limit });
+    }
+    Ok(())
 }
 
 /// What a store's verb gives.
@@ -93,6 +152,15 @@ pub enum If {
 pub enum StoreError {
     /// The log no longer holds what came after the position.
     Gone,
+    /// A key, a value or an entry of a log has more bytes than allowed. Trying again does not help.
+    TooLarge {
+        /// Which of them.
+        what: &'static str,
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The store could not be reached, or could not answer.
     Unavailable(String),
 }
@@ -101,6 +169,9 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("the log no longer holds this position"),
+            Self::TooLarge { what, bytes, limit } => {
+                write!(f, "the {what} has {bytes} bytes, and the store's limit is {limit}")
+            }
             Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
         }
     }

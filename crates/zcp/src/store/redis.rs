@@ -1,6 +1,14 @@
 //! A store on Redis or Valkey: several machines share it.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
@@ -11,7 +19,10 @@ use redis::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Browse, Entry, If, Store, StoreError, StoreResult, wakes::Wakes};
+use super::{
+    Bound, Browse, Entry, If, Store, StoreError, StoreResult, check_entry, check_value,
+    wakes::Wakes,
+};
 
 /// How long Redis may take to answer, or to be connected to.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PING: Duration = Duration::from_secs(5);
 /// How long to wait before news are subscribed to again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How often an append is tried whose answer was lost.
+const TRIES: usize = 3;
 /// The longest that anything is kept; more is for ever.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
@@ -35,19 +48,47 @@ const PUT: &str = "
     else redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
     return 1";
 
-/// Keys: a log's items, what is known of it, the counter. Arguments: the value, how many to keep,
-/// its milliseconds, the log's name, the channel.
+/// Keys: a log's items, what is known of it, the counter. Arguments: the value, how many entries to
+/// keep, its milliseconds, the log's name, the channel, how many bytes to keep, the request's id,
+/// whether the request may have been done before.
+///
+/// An item's one field is named for the request that added it, and a request that is made again is
+/// looked for among the newest. Logs of earlier versions have no count of their bytes: it is made
+/// when they first grow.
 const APPEND: &str = "
+    local function position_of(item) return tonumber(string.match(item[1], '^%d+')) end
+    if ARGV[8] == 'again' then
+        for _, item in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 256)) do
+            if item[2][1] == ARGV[7] then return position_of(item) end
+        end
+    end
+    local bytes, from = tonumber(redis.call('HGET', KEYS[2], 'bytes')), '-'
+    if not bytes then
+        bytes = 0
+        repeat
+            local some = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', 32)
+            for _, item in ipairs(some) do
+                bytes = bytes + #item[2][2]
+                from = position_of(item) + 1 .. '-0'
+            end
+        until #some == 0
+    end
     local position = redis.call('INCR', KEYS[3])
     redis.call('HSETNX', KEYS[2], 'dropped', position - 1)
-    redis.call('HSET', KEYS[2], 'last', position)
-    redis.call('XADD', KEYS[1], position .. '-0', 'v', ARGV[1])
-    local surplus = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[2])
-    if surplus > 0 then
-        local old = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', surplus)
-        redis.call('HSET', KEYS[2], 'dropped', string.match(old[#old][1], '^%d+'))
-        redis.call('XTRIM', KEYS[1], 'MAXLEN', ARGV[2])
+    redis.call('XADD', KEYS[1], position .. '-0', ARGV[7], ARGV[1])
+    bytes = bytes + #ARGV[1]
+    local left, dropped = redis.call('XLEN', KEYS[1]), nil
+    from = '-'
+    while left > 0 and (left > tonumber(ARGV[2]) or bytes > tonumber(ARGV[6])) do
+        local oldest = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', 1)[1]
+        dropped = position_of(oldest)
+        bytes, left, from = bytes - #oldest[2][2], left - 1, dropped + 1 .. '-0'
     end
+    if dropped then
+        redis.call('HSET', KEYS[2], 'dropped', dropped)
+        redis.call('XTRIM', KEYS[1], 'MAXLEN', left)
+    end
+    redis.call('HSET', KEYS[2], 'last', position, 'bytes', bytes)
     for i = 1, 2 do
         if ARGV[3] == '' then redis.call('PERSIST', KEYS[i])
         else redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
@@ -67,12 +108,18 @@ const AFTER: &str = "
 
 /// Keeps everything in Redis, or Valkey. A write is there when it is answered; whether it outlives
 /// Redis itself is Redis' own to say (`appendonly yes`). When Redis cannot be reached, every verb
-/// says so, and works again when it can.
+/// says so, and works again when it can. An append whose answer is lost with its connection is
+/// tried again under the same id, and added once.
+///
+/// Redis Cluster is not supported: use a Redis with replicas, or name the one node that has the
+/// keys (they are all in one slot).
 pub struct Redis {
     connection: ConnectionManager,
     scripts: Arc<Scripts>,
     wakes: Arc<Wakes>,
     names: Names,
+    /// What the ids of this store's requests begin with, and how many there were.
+    requests: (String, AtomicU64),
     news: TaskTracker,
     stop: CancellationToken,
 }
@@ -86,7 +133,7 @@ struct Scripts {
 /// A position, and the one field it has.
 type Item = (String, (Vec<u8>, Vec<u8>));
 
-/// How keys are called. The braces keep all of them on one machine of a cluster.
+/// How keys are called. The braces keep all of them in one slot: a script has several keys.
 #[derive(Clone)]
 struct Names(String);
 
@@ -125,7 +172,8 @@ impl Redis {
             append: Script::new(APPEND),
             after: Script::new(AFTER),
         });
-        Ok(Self { connection, scripts, wakes, names, news, stop })
+        let requests = (crate::token()[..12].to_owned(), AtomicU64::new(0));
+        Ok(Self { connection, scripts, wakes, names, requests, news, stop })
     }
 
     async fn invoke<T: redis::FromRedisValue>(
@@ -135,10 +183,32 @@ impl Redis {
         let mut connection = self.connection.clone();
         script.invoke_async(&mut connection).await.map_err(|error| unavailable(&error))
     }
+
+    /// Adds to a log once, though the answer may be lost and the request be made again.
+    async fn append_once(&self, script: &mut ScriptInvocation<'_>) -> StoreResult<u64> {
+        let mut connection = self.connection.clone();
+        let mut added = script.invoke_async(&mut connection).await;
+        for again in 1..TRIES {
+            match &added {
+                Err(error) if error.is_io_error() && !error.is_connection_refusal() => (),
+                _ => break,
+            }
+            if again == 1 {
+                script.arg("again");
+            }
+            added = script.invoke_async(&mut connection).await;
+        }
+        added.map_err(|error| unavailable(&error))
+    }
 }
 
 // What Redis says, without where it is: that may hold a password.
 fn unavailable(error: &RedisError) -> StoreError {
+    if error.is_cluster_error() {
+        let why = "redis: this is a node of a Redis Cluster, which is not supported: use a Redis \
+             with replicas, or the URL of the node that has the keys";
+        return StoreError::Unavailable(why.to_owned());
+    }
     StoreError::Unavailable(format!("redis: {error}"))
 }
 
@@ -201,6 +271,7 @@ impl Store for Redis {
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<bool>> {
         Box::pin(async move {
+            check_value(key, &value)?;
             let condition = match condition {
                 If::Always => "always".to_owned(),
                 If::Absent => "absent".to_owned(),
@@ -226,15 +297,18 @@ impl Store for Redis {
         &'a self,
         log: &'a str,
         value: Bytes,
-        keep: usize,
+        bound: Bound,
         ttl: Option<Duration>,
     ) -> BoxFuture<'a, StoreResult<u64>> {
         Box::pin(async move {
+            check_entry(log, &value, bound)?;
+            let (prefix, made) = &self.requests;
+            let request = format!("{prefix}-{}", made.fetch_add(1, Ordering::Relaxed));
             let mut script = self.scripts.append.key(self.names.of("items", log));
             script.key(self.names.of("log", log)).key(self.names.of("counter", "position"));
-            script.arg(&value[..]).arg(keep).arg(milliseconds(ttl));
-            script.arg(log).arg(self.names.channel());
-            let position = self.invoke(&script).await?;
+            script.arg(&value[..]).arg(bound.entries).arg(milliseconds(ttl));
+            script.arg(log).arg(self.names.channel()).arg(bound.bytes).arg(request);
+            let position = self.append_once(&mut script).await?;
             self.wakes.wake(log);
             Ok(position)
         })

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     auth::Principal,
     protocol::mcp::{Mcp, session::Session},
-    store::{StoreError, StoreResult},
+    store::{Bound, StoreError, StoreResult},
 };
 use ::http::{HeaderValue, StatusCode};
 use axum::{
@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use zcp_wire::header::SESSION_ID;
 
 /// Messages kept for a client that lost its connection.
-const KEEP: usize = 1024;
+const KEEP: Bound = Bound::entries(1024);
 /// How long a conversation waits for its client to come back.
 const RETURN: Duration = Duration::from_secs(60);
 /// How often a used conversation's time in the store is renewed.
@@ -255,7 +255,14 @@ impl Kept {
         let number = self.said.load(Ordering::Relaxed) + 1;
         let note = Bytes::from(format!("{number} {text}"));
         let kept = Some(http.runtime.settings.session_time);
-        http.runtime.store.append(&self.log(), note, KEEP, kept).await?;
+        let (store, log) = (&http.runtime.store, self.log());
+        match store.append(&log, note, KEEP, kept).await {
+            // Its number alone: whoever misses the message cannot go on from before it.
+            Err(StoreError::TooLarge { .. }) => {
+                store.append(&log, Bytes::from(format!("{number} ")), KEEP, kept).await?;
+            }
+            noted => drop(noted?),
+        }
         self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
         Ok(())
@@ -279,7 +286,8 @@ impl Kept {
     async fn missed(&self, http: &Shared, received: u64) -> StoreResult<Vec<ByteString>> {
         let said = moved::said(http, &self.id).await?;
         let last = self.said.load(Ordering::Relaxed);
-        let missed: Vec<_> = said.into_iter().filter(|(number, _)| *number > received).collect();
+        let missed = said.into_iter().filter(|(number, _)| *number > received);
+        let missed: Vec<_> = missed.filter(|(_, text)| !text.is_empty()).collect();
         // All that is missing must be there: counted from the last, back to the first.
         match missed.len() as u64 == last.checked_sub(received).ok_or(StoreError::Gone)? {
             true => Ok(missed.into_iter().map(|(_, text)| text).collect()),

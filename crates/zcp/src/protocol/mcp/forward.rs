@@ -4,20 +4,20 @@
 use super::session::Session;
 use crate::{
     runtime::Runtime,
-    store::{Store, StoreResult},
+    store::{Bound, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::{StreamExt, stream};
 use std::{sync::Arc, time::Duration};
-use zcp_wire::{Frame, Frames, Id, Response, pending::Reply};
+use zcp_wire::{Frame, Frames, Id, Response, RpcError, pending::Reply};
 
 /// Messages of a kind that may be on their way in one session.
-const FORWARDED: usize = 16;
+const FORWARDED: Bound = Bound::entries(16);
 /// How long they are kept for the process that waits.
 const FORWARDED_KEPT: Duration = Duration::from_secs(5 * 60);
 /// Questions of one session that may be answered by way of another process.
-const QUESTIONS: usize = 64;
+const QUESTIONS: Bound = Bound { entries: 64, bytes: 64 * 1024 };
 /// How long a question may be open.
 const QUESTIONS_KEPT: Duration = Duration::from_secs(60 * 60);
 
@@ -44,8 +44,19 @@ impl Session {
             if !holds(&store, &asked, id).await? {
                 return Ok(());
             }
-            let text = Frame::Response(response).to_text().into_bytes();
-            store.append(&log, text, FORWARDED, Some(FORWARDED_KEPT)).await.map(drop)
+            let id = response.id.clone();
+            let forward = async |response| {
+                let text = Frame::Response(response).to_text().into_bytes();
+                store.append(&log, text, FORWARDED, Some(FORWARDED_KEPT)).await
+            };
+            let forwarded = match forward(response).await {
+                Err(StoreError::TooLarge { limit, .. }) => {
+                    let why = format!("an answer by way of another server may have {limit} bytes");
+                    forward(Response { id, result: Err(RpcError::internal(why)) }).await
+                }
+                forwarded => forwarded,
+            };
+            forwarded.map(drop)
         })
     }
 

@@ -15,7 +15,7 @@ use crate::{
         presence::Presence,
     },
     seal::digest,
-    store::{If, Store, StoreError, StoreResult},
+    store::{Bound, If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -29,7 +29,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::mcp::tasks::TaskStatus;
 
 /// News of one task that are kept for whoever is slow.
-const NEWS: usize = 64;
+const NEWS: Bound = Bound { entries: 64, bytes: 256 * 1024 };
 /// Tasks one caller's list goes back to.
 const LISTED: usize = 1000;
 /// The longest id there is.
@@ -228,9 +228,9 @@ impl Engine {
         let name = Bytes::copy_from_slice(id.as_bytes());
         let kept = Some(self.settings.kept_at_most.max(self.settings.kept_for) * 2);
         let run = keeper::run_log(&record.runner);
-        self.store.append(&run, name.clone(), keeper::RUNS, kept).await?;
+        self.store.append(&run, name.clone(), Bound::entries(keeper::RUNS), kept).await?;
         if let Some(scope) = &record.scope {
-            self.store.append(scope, name, LISTED, kept).await?;
+            self.store.append(scope, name, Bound::entries(LISTED), kept).await?;
         }
         Ok(())
     }

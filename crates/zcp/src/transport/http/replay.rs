@@ -2,15 +2,15 @@
 
 use crate::{
     runtime::Runtime,
-    store::{If, Store, StoreError, StoreResult},
+    store::{Bound, If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use zcp_wire::{Frame, Request};
+use zcp_wire::{Frame, Request, Response, RpcError};
 
-/// Frames of all its streams that are kept for one session.
-const KEEP: usize = 1024;
+/// Frames of all its streams that are kept for one session, and the bytes of all of them.
+const KEEP: Bound = Bound::entries(1024);
 /// How long whoever goes on with a call has to say so.
 const CLAIM: Duration = Duration::from_secs(12);
 
@@ -47,10 +47,20 @@ impl Replay {
         Self { store, log: format!("replay/{session}"), kept }
     }
 
-    /// Notes a frame before it is sent; gives the event id it is sent with.
+    /// Notes a frame before it is sent; gives the event id it is sent with. Whoever resumes after
+    /// one that is too large to be kept is told so, if it was the response.
     pub(super) async fn append(&self, stream: u64, frame: &Frame) -> StoreResult<EventId> {
-        let last = matches!(frame, Frame::Response(_));
-        self.note(stream, if last { ANSWERED } else { SAID }, &frame.to_text()).await
+        let mark = if matches!(frame, Frame::Response(_)) { ANSWERED } else { SAID };
+        match (self.note(stream, mark, &frame.to_text()).await, frame) {
+            (Err(StoreError::TooLarge { bytes, .. }), Frame::Response(response)) => {
+                let why = format!("the result is too large to be resumed: {bytes} bytes");
+                let (id, result) = (response.id.clone(), Err(RpcError::internal(why)));
+                let refused = Frame::Response(Response { id, result });
+                self.note(stream, mark, &refused.to_text()).await
+            }
+            (Err(StoreError::TooLarge { .. }), _) => self.prime(stream).await,
+            (noted, _) => noted,
+        }
     }
 
     /// Notes which process answers a request on a stream: it may die before it has.

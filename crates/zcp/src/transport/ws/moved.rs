@@ -4,7 +4,7 @@ use super::{Begins, Kept, Waiting};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
-    store::{StoreError, StoreResult},
+    store::{Bound, StoreError, StoreResult},
     transport::http::Shared,
 };
 use ::http::{Extensions, StatusCode};
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Messages on their way from one process to another.
-const MAIL: usize = 1024;
+const MAIL: Bound = Bound::entries(1024);
 /// How often it is looked whether a conversation's calls have ended.
 const LOOK: Duration = Duration::from_millis(100);
 
