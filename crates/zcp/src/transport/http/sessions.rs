@@ -7,6 +7,7 @@ use crate::{
     runtime::Runtime,
     seal::random,
     store::StoreResult,
+    transport::converse::UnderWay,
 };
 
 use std::{
@@ -59,6 +60,8 @@ pub(crate) struct Live {
     next_stream: AtomicU64,
     /// Streams under way, each with the token that takes it away from its connection.
     streams: Mutex<BTreeMap<u64, CancellationToken>>,
+    /// Messages of batches under way.
+    pub(super) batched: UnderWay,
     used: Mutex<Used>,
 }
 
@@ -145,6 +148,7 @@ impl Sessions {
             session,
             next_stream: AtomicU64::new(self.first_stream),
             streams: Mutex::default(),
+            batched: UnderWay::default(),
             used: Mutex::new(Used { last: Instant::now(), renewed: None }),
         })
     }
@@ -240,7 +244,7 @@ impl Live {
         // Hanging up must not be a way to have any number of calls.
         {
             let mut streams = lock(&self.streams);
-            if streams.len() > ADOPTED_AT_ONCE {
+            if streams.len() + self.batched.count() > ADOPTED_AT_ONCE {
                 streams.remove(&stream);
                 return;
             }
