@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
-    tungstenite::{Message, client::IntoClientRequest, handshake::client::Response},
+    tungstenite::{Error, Message, client::IntoClientRequest, handshake::client::Response},
 };
 
 /// One connection.
@@ -21,11 +21,31 @@ pub struct Socket {
 impl Socket {
     /// Connects to `/ws` with a query such as `?resume=true`.
     pub async fn connect(server: &HttpServer, query: &str) -> Self {
+        Self::try_connect(server, query, &[]).await.expect("the server upgrades")
+    }
+
+    /// The same with headers, or the status of a server that does not upgrade.
+    pub async fn try_connect(
+        server: &HttpServer,
+        query: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, u16> {
         let url = format!("ws://{}/ws{query}", server.address);
         let mut request = url.into_client_request().expect("a URL");
         request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().expect("a token"));
-        let (stream, upgrade) = connect_async(request).await.expect("the server upgrades");
-        Self { stream, upgrade }
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().expect("a header value"));
+        }
+        match connect_async(request).await {
+            Ok((stream, upgrade)) => Ok(Self { stream, upgrade }),
+            Err(Error::Http(refused)) => Err(refused.status().as_u16()),
+            Err(other) => panic!("the server answers: {other}"),
+        }
+    }
+
+    /// Sends text as it is; false when the server has ended the connection.
+    pub async fn write(&mut self, text: String) -> bool {
+        self.stream.send(Message::text(text)).await.is_ok()
     }
 
     /// Sends a message.

@@ -24,6 +24,10 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// The request names a revision this server does not speak: since 2026-07-28.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
+/// Maximum length of an error object whose details are read, in bytes: as a tree they take many
+/// times the memory of their text.
+const DETAILED: usize = 64 * 1024;
+
 /// Why a request got no result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RpcError {
@@ -37,6 +41,21 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// Reads an error object of a peer, without its details where it is larger than 64 KiB.
+    pub(crate) fn read(text: &str) -> Self {
+        #[derive(Deserialize)]
+        struct Brief {
+            code: i64,
+            message: String,
+        }
+        let brief = |Brief { code, message }| Self::new(code, message);
+        let read = match text.len() <= DETAILED {
+            true => serde_json::from_str(text).ok(),
+            false => serde_json::from_str(text).ok().map(brief),
+        };
+        read.unwrap_or_else(|| Self::internal("an error without code and message"))
+    }
+
     /// An error without details.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -101,3 +120,18 @@ impl std::fmt::Display for RpcError {
 }
 
 impl std::error::Error for RpcError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_details_of_an_error_are_left_out() {
+        for (zeros, kept) in [(10, true), (DETAILED, false)] {
+            let data = vec!["0"; zeros].join(",");
+            let error = RpcError::read(&format!(r#"{{"code":7,"message":"no","data":[{data}]}}"#));
+            assert_eq!((error.code, error.message.as_str()), (7, "no"));
+            assert_eq!(error.data.is_some(), kept);
+        }
+    }
+}

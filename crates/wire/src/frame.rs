@@ -162,6 +162,10 @@ const OPENING: &str = r#"{"jsonrpc":"2.0""#;
 pub struct Id(ByteString);
 
 impl Id {
+    /// Maximum length of an id or a progress token, as JSON text, in bytes. Both are kept and
+    /// repeated for as long as a request runs, so longer ones are rejected.
+    pub const LONGEST: usize = 1024;
+
     /// An integer id.
     pub fn number(number: i64) -> Self {
         Self(number.to_string().into())
@@ -177,12 +181,16 @@ impl Id {
         &self.0
     }
 
-    /// Takes the id from JSON text: a string or an integer, nothing else.
+    /// Takes the id from JSON text: a string or an integer of at most [`LONGEST`](Self::LONGEST)
+    /// bytes, nothing else.
     pub fn from_json(json: &str) -> Option<Self> {
         Self::take(json, || json.to_owned().into())
     }
 
     fn take(json: &str, keep: impl FnOnce() -> ByteString) -> Option<Self> {
+        if json.len() > Self::LONGEST {
+            return None;
+        }
         if json.starts_with('"') {
             // Two spellings of one string must be one id.
             return match json::plain_string(json) {
@@ -211,15 +219,6 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// What one line, body or socket message holds.
-#[derive(Debug)]
-pub enum Message {
-    /// The usual case.
-    One(Frame),
-    /// An array of messages, which only 2025-03-26 allows.
-    Batch(Vec<Result<Frame, Malformed>>),
-}
-
 /// A message that is not a frame, with the id to answer it by if that much could be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Malformed {
@@ -238,31 +237,6 @@ impl From<RpcError> for Malformed {
 impl From<Malformed> for Frame {
     fn from(Malformed { id, error }: Malformed) -> Self {
         Self::Response(Response { id, result: Err(error) })
-    }
-}
-
-impl Message {
-    /// Reads a message, and fills the parameters of one frame in. They share the text.
-    pub fn read<'a>(text: &'a ByteString, params: &mut Params<'a>) -> Result<Self, Malformed> {
-        if !text.trim_start().starts_with('[') {
-            return Frame::read(text, params).map(Self::One);
-        }
-        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(RpcError::parse)?;
-        if items.is_empty() {
-            return Err(RpcError::invalid_request("an empty batch").into());
-        }
-        let frames = items.into_iter().map(|item| Frame::parse(&text.slice_ref(item.get())));
-        Ok(Self::Batch(frames.collect()))
-    }
-
-    /// Reads a message that is needed as a whole.
-    pub fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        Self::read(&Self::text(bytes)?, &mut Params::default())
-    }
-
-    /// Bytes as text, if they are.
-    pub fn text(bytes: Bytes) -> Result<ByteString, Malformed> {
-        ByteString::try_from(bytes).map_err(|_| RpcError::parse("the bytes are not UTF-8").into())
     }
 }
 
@@ -331,6 +305,9 @@ impl Frame {
         let refuse =
             |why: &str| Malformed { id: id.clone(), error: RpcError::invalid_request(why) };
 
+        if id.is_none() && envelope.id.is_some_and(|raw| raw.len() > Id::LONGEST) {
+            return Err(refuse(&format!("`id` has more than {} bytes", Id::LONGEST)));
+        }
         if envelope.jsonrpc != Some(r#""2.0""#) {
             return Err(refuse(r#"`jsonrpc` must be "2.0""#));
         }
@@ -353,8 +330,7 @@ impl Frame {
         let result = match (envelope.result, envelope.error.filter(|error| *error != "null")) {
             (Some(result), None) => Ok(text.slice_ref(result).into()),
             // Whoever waits for this answer is told; the peer's id must not be answered.
-            (None, Some(error)) => Err(serde_json::from_str(error)
-                .unwrap_or_else(|_| RpcError::internal("an error without code and message"))),
+            (None, Some(error)) => Err(RpcError::read(error)),
             _ => return Err(refuse("neither a request, a notification nor a response")),
         };
         Ok(Self::Response(Response { id, result }))
@@ -458,6 +434,21 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             let malformed = parse(&text).unwrap_err();
             assert_eq!((malformed.id, malformed.error.code), (None, crate::error::INVALID_REQUEST));
+        }
+    }
+
+    #[test]
+    fn an_id_over_one_kibibyte_is_refused() {
+        let longest = format!("\"{}\"", "x".repeat(Id::LONGEST - 2));
+        assert!(parse(&format!(r#"{{"jsonrpc":"2.0","id":{longest},"method":"ping"}}"#)).is_ok());
+        for id in [format!("\"{}\"", "x".repeat(Id::LONGEST - 1)), "1".repeat(Id::LONGEST + 1)] {
+            for rest in [r#""method":"ping""#, r#""result":{}"#] {
+                let malformed = parse(&format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#));
+                let Malformed { id, error } = malformed.unwrap_err();
+                assert_eq!((id, error.code), (None, crate::error::INVALID_REQUEST));
+                assert!(error.message.contains("1024 bytes"), "{}", error.message);
+            }
+            assert_eq!(Id::from_json(&id), None);
         }
     }
 

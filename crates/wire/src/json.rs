@@ -92,6 +92,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// An array. `item` is called for each item, and reads it; reading stops where it gives nothing.
+    pub fn array(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.expect(b'[')?;
+        if self.take(b']') {
+            return Some(());
+        }
+        loop {
+            item(self)?;
+            if !self.take(b',') {
+                return self.expect(b']');
+            }
+        }
+    }
+
     /// What a string means; nothing is read where no string comes next, or a broken one.
     pub fn string_value(&mut self) -> Option<String> {
         self.blank();

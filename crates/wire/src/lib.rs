@@ -11,6 +11,7 @@ pub mod header;
 pub mod json;
 pub mod line;
 pub mod mcp;
+pub mod message;
 pub mod meta;
 pub mod mirror;
 pub mod params;
@@ -21,6 +22,7 @@ pub mod sse;
 
 pub use bytestring::ByteString;
 pub use error::RpcError;
-pub use frame::{Frame, Id, Malformed, Message, Notification, Request, Response, ResultText};
+pub use frame::{Frame, Id, Malformed, Notification, Request, Response, ResultText};
+pub use message::{Batch, Message};
 pub use peer::{Frames, Peer};
 pub use revision::Revision;

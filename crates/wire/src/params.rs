@@ -1,7 +1,7 @@
 //! A request's parameters: one borrowed pass over the members of every method.
 
 use crate::{
-    RpcError,
+    Id, RpcError,
     json::{self, Broken, Reader},
     meta::Meta,
 };
@@ -71,7 +71,7 @@ impl<'a> Params<'a> {
         self.wrong = match twice {
             Some(name) => Some(format!("params: `{name}` is there twice")),
             None if self.odd_meta.is_some() => Some("`_meta` must be an object".to_owned()),
-            None => read_meta.err(),
+            None => read_meta.err().or_else(|| self.long_token()),
         };
         Some(())
     }
@@ -114,6 +114,16 @@ impl<'a> Params<'a> {
     /// What the request's progress is to be reported under: `_meta.progressToken`, or what
     /// older clients wrote, `meta.progressToken` and `meta.progress_token`.
     pub fn progress_token(&self) -> Option<&'a str> {
+        self.any_token().filter(|token| Id::from_json(token).is_some())
+    }
+
+    /// Refuses a progress token that every progress notification would be long for.
+    fn long_token(&self) -> Option<String> {
+        let is_long = self.any_token().is_some_and(|token| token.len() > Id::LONGEST);
+        is_long.then(|| format!("`progressToken` has more than {} bytes", Id::LONGEST))
+    }
+
+    fn any_token(&self) -> Option<&'a str> {
         let usual = self.meta.as_ref().and_then(|meta| meta.progress_token);
         let other = || {
             let mut token = None;
@@ -124,7 +134,7 @@ impl<'a> Params<'a> {
             });
             token.filter(|_| read)
         };
-        usual.or_else(other).filter(|token| crate::Id::from_json(token).is_some())
+        usual.or_else(other)
     }
 }
 
@@ -188,6 +198,9 @@ mod tests {
         ] {
             let params = Params::parse(Some(json)).unwrap();
             assert_eq!(params.progress_token(), Some("7"), "{json}");
+            let long = json.replace('7', &"7".repeat(Id::LONGEST + 1));
+            let error = Params::parse(Some(&long)).unwrap_err();
+            assert!(error.message.contains("1024 bytes"), "{error}");
         }
     }
 }

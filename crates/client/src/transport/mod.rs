@@ -20,6 +20,9 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::Peer;
 
+/// Maximum number of messages a server may send in one batch.
+const BATCH: usize = 1024;
+
 /// A way to a server. Anything frames can be sent to is one, and so is what has to be started or
 /// reached first.
 pub trait Endpoint: Send + Sync + 'static {

@@ -1,6 +1,6 @@
 //! A server in a child process: a message a line, in and out.
 
-use super::{End, Endpoint, Opened, Silence, switchboard::Switchboard};
+use super::{BATCH, End, Endpoint, Opened, Silence, switchboard::Switchboard};
 use crate::error::{Error, Failure, Result};
 use futures_util::{
     FutureExt,
@@ -318,9 +318,13 @@ fn take(line: Line, board: &Switchboard, heard: &Heard) {
     let Line::Text(text) = line else {
         return heard.no_message(b"a line that is too long");
     };
-    match Message::parse(text.clone()) {
-        Ok(Message::One(frame)) => board.take(frame),
-        Ok(Message::Batch(frames)) => frames.into_iter().flatten().for_each(|one| board.take(one)),
+    let frames = match Message::parse(text.clone()) {
+        Ok(Message::One(frame)) => return board.take(frame),
+        Ok(Message::Batch(batch)) => batch.frames(BATCH),
+        Err(malformed) => Err(malformed),
+    };
+    match frames {
+        Ok(frames) => frames.into_iter().flatten().for_each(|one| board.take(one)),
         Err(_) => heard.no_message(&text),
     }
 }

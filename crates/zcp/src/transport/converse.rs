@@ -1,35 +1,39 @@
 //! One conversation over a wire that carries whole messages both ways.
 
 use super::outbox::Outbox;
-use crate::protocol::mcp::{Mcp, shared};
+use crate::protocol::mcp::Mcp;
 use bytes::Bytes;
 use bytestring::ByteString;
-use futures_util::{StreamExt, stream::SelectAll};
+use futures_util::{Stream, StreamExt, stream::SelectAll};
 use http::Extensions;
-use std::{sync::Arc, task::Poll};
-use tokio_util::task::TaskTracker;
-use zcp_wire::{
-    Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError, params::Params,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
 };
+use tokio_util::task::TaskTracker;
+use zcp_wire::{Frame, Frames, Malformed, Message, Peer, Request, RpcError, params::Params};
 
-/// Calls one conversation may have under way.
+/// Maximum number of messages one conversation may have under way.
 const CALLS: usize = 1024;
-/// Messages one batch may have.
+/// Maximum number of messages in one batch.
 pub(crate) const BATCH: usize = 100;
 
 /// One conversation: messages in, texts out into its outbox.
 pub(crate) struct Conversation {
     mcp: Mcp,
-    extensions: Arc<Extensions>,
     outbox: Outbox,
+    under_way: UnderWay,
     /// The calls that were not answered at once, and whoever tells what changes.
     pub(crate) tracker: TaskTracker,
 }
 
 impl Conversation {
-    pub(crate) fn new(mcp: Mcp, extensions: Extensions, outbox: Outbox) -> Self {
-        let extensions = shared(extensions);
-        Self { mcp, extensions, outbox, tracker: TaskTracker::new() }
+    pub(crate) fn new(mcp: Mcp, outbox: Outbox) -> Self {
+        let under_way = UnderWay::default();
+        Self { mcp, outbox, under_way, tracker: TaskTracker::new() }
     }
 
     /// Tells of what changes from now on.
@@ -56,8 +60,9 @@ impl Conversation {
         self.outbox.room().await;
     }
 
-    /// Takes one message. What it does to the conversation is done when this returns.
-    pub(crate) fn receive(&self, bytes: Bytes) {
+    /// Takes one message, with what its connection or request carries. What it does to the
+    /// conversation is done when this returns.
+    pub(crate) fn receive(&self, bytes: Bytes, extensions: &Arc<Extensions>) {
         let text = match Message::text(bytes) {
             Ok(text) => text,
             Err(malformed) => return self.say(malformed.into()),
@@ -65,32 +70,30 @@ impl Conversation {
         let mut params = Params::default();
         match Message::read(&text, &mut params) {
             Ok(Message::One(Frame::Request(request))) => {
-                self.request(&request, &params);
+                self.request(&request, &params, extensions);
             }
             Ok(Message::One(frame)) => {
-                let frames = self.mcp.send(frame, Extensions::clone(&self.extensions));
+                let frames = self.mcp.send(frame, Extensions::clone(extensions));
                 self.drive(frames);
             }
             Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why));
             }
-            Ok(Message::Batch(frames)) if frames.len() > BATCH => {
-                let why = format!("a batch may have {BATCH} messages at most");
-                self.refuse(RpcError::invalid_request(why));
-            }
-            Ok(Message::Batch(frames)) => self.batch(frames),
+            Ok(Message::Batch(batch)) => match batch.frames(BATCH) {
+                Ok(frames) => self.batch(frames, extensions),
+                Err(malformed) => self.say(malformed.into()),
+            },
             Err(malformed) => self.say(malformed.into()),
         }
     }
 
-    fn request(&self, request: &Request, params: &Params<'_>) {
-        if self.tracker.len() > CALLS {
-            let why = format!("more than {CALLS} calls are under way: wait for some to end");
-            let error = RpcError::internal(why);
-            return self.say(Malformed { id: Some(request.id.clone()), error }.into());
+    fn request(&self, request: &Request, params: &Params<'_>, extensions: &Arc<Extensions>) {
+        if self.under_way.is_full() {
+            let malformed = Malformed { id: Some(request.id.clone()), error: too_many() };
+            return self.say(malformed.into());
         }
-        let frames = self.mcp.call(request, params, self.extensions.clone(), None);
+        let frames = self.mcp.call(request, params, extensions.clone(), None);
         self.drive(frames);
     }
 
@@ -114,8 +117,9 @@ impl Conversation {
                 return;
             }
         }
-        let outbox = self.outbox.clone();
+        let (outbox, counted) = (self.outbox.clone(), self.under_way.add(1));
         self.tracker.spawn(async move {
+            let _counted = counted;
             while let Some(frame) = frames.next().await {
                 if !outbox.send(frame.into_text()).await {
                     return;
@@ -125,8 +129,8 @@ impl Conversation {
     }
 
     /// Runs all of a batch at once; its responses leave together.
-    fn batch(&self, frames: Vec<Result<Frame, Malformed>>) {
-        let mut all = run_batch(&self.mcp, frames, &self.extensions);
+    fn batch(&self, frames: Vec<Result<Frame, Malformed>>, extensions: &Extensions) {
+        let mut all = run_batch(&self.mcp, frames, extensions, &self.under_way);
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
             let mut responses = vec![];
@@ -151,21 +155,72 @@ impl Drop for Conversation {
     }
 }
 
-/// The frames of every message of a batch.
+/// Counts the messages that one conversation has under way.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(Arc<AtomicUsize>);
+
+/// Messages that are under way until this is dropped.
+pub(crate) struct Counted {
+    all: Arc<AtomicUsize>,
+    messages: usize,
+}
+
+impl UnderWay {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.count() >= CALLS
+    }
+
+    /// Counts messages, room or not: for whoever looked before.
+    fn add(&self, messages: usize) -> Counted {
+        self.0.fetch_add(messages, Ordering::Relaxed);
+        Counted { all: self.0.clone(), messages }
+    }
+
+    /// Counts messages if there is room for all of them.
+    fn try_add(&self, messages: usize) -> Option<Counted> {
+        let add = |now: usize| now.checked_add(messages).filter(|all| *all <= CALLS);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Counted { all: self.0.clone(), messages })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.messages, Ordering::Relaxed);
+    }
+}
+
+fn too_many() -> RpcError {
+    RpcError::internal(format!("more than {CALLS} calls are under way: wait for some to end"))
+}
+
+/// The frames of every message of a batch. Its messages are under way until the last has ended;
+/// where there is no room for them, its requests are answered with an error.
 pub(crate) fn run_batch(
     mcp: &Mcp,
     frames: Vec<Result<Frame, Malformed>>,
     extensions: &Extensions,
-) -> SelectAll<Frames> {
+    under_way: &UnderWay,
+) -> impl Stream<Item = Frame> + Send + Unpin + use<> {
+    let counted = under_way.try_add(frames.len());
+    let failed = |id, error| Frames::One(Malformed { id: Some(id), error }.into());
     let run = |frame| match frame {
         Err(malformed) => Frames::One(Frame::from(malformed)),
+        Ok(Frame::Request(request)) if counted.is_none() => failed(request.id, too_many()),
         Ok(Frame::Request(request)) if Mcp::is_alone(&request) => {
             let error = RpcError::invalid_request("a batch cannot open a conversation");
-            Frames::One(Frame::Response(Response { id: Some(request.id), result: Err(error) }))
+            failed(request.id, error)
         }
         Ok(frame) => mcp.send(frame, extensions.clone()),
     };
-    frames.into_iter().map(run).collect()
+    let all: SelectAll<Frames> = frames.into_iter().map(run).collect();
+    all.inspect(move |_| {
+        let _ = &counted;
+    })
 }
 
 /// Responses as one array.

@@ -6,10 +6,13 @@ use super::{
     outbox::{Inbox, outbox},
     own_stdio,
 };
-use crate::{protocol::mcp::Mcp, runtime::Runtime};
+use crate::{
+    protocol::mcp::{Mcp, shared},
+    runtime::Runtime,
+};
 use bytes::{Buf, BytesMut};
 use http::Extensions;
-use std::{future::pending, io};
+use std::{future::pending, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
@@ -60,7 +63,7 @@ async fn converse(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (outbox, inbox) = outbox();
-    let conversation = Conversation::new(mcp.clone(), Extensions::new(), outbox);
+    let conversation = Conversation::new(mcp.clone(), outbox);
     conversation.tell_changes().await;
     let mut writer = Writer { output, pending: BytesMut::new() };
     let served = tokio::select! {
@@ -95,12 +98,13 @@ async fn serve(
     writer: &mut Writer<impl AsyncWrite + Send + Unpin>,
 ) -> io::Result<()> {
     let mut lines = Lines::new(LONGEST);
+    let nothing = shared(Extensions::new());
     loop {
         inbox.attend();
         let mut all_taken = false;
         while !inbox.is_full() && !all_taken {
             match lines.next_line() {
-                Some(line) => take(conversation, line),
+                Some(line) => take(conversation, line, &nothing),
                 None => all_taken = true,
             }
         }
@@ -120,7 +124,7 @@ async fn serve(
         }
     }
     if let Some(line) = lines.finish() {
-        take(conversation, line);
+        take(conversation, line, &nothing);
     }
     Ok(())
 }
@@ -190,9 +194,9 @@ fn goodbye(written: io::Result<()>) -> io::Result<()> {
     })
 }
 
-fn take(conversation: &Conversation, line: Line) {
+fn take(conversation: &Conversation, line: Line, extensions: &Arc<Extensions>) {
     match line {
-        Line::Text(text) => conversation.receive(text),
+        Line::Text(text) => conversation.receive(text, extensions),
         Line::TooLong => {
             let why = format!("a line may have {LONGEST} bytes at most");
             conversation.refuse(RpcError::invalid_request(why));

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     auth::Principal,
-    protocol::mcp::{Mcp, session::Session},
+    protocol::mcp::{Mcp, session::Session, shared},
     store::{Bound, StoreError, StoreResult},
 };
-use ::http::{HeaderValue, StatusCode};
+use ::http::{Extensions, HeaderValue, StatusCode};
 use axum::{
     body::Body,
     extract::{
@@ -69,11 +69,54 @@ pub(crate) struct Resume {
 #[derive(Default)]
 struct Waiting {
     by_id: Mutex<HashMap<String, Arc<Kept>>>,
+    /// Held while a conversation is brought here from another process, so that two connections
+    /// that ask for it at once get the same one.
+    moving: [AsyncMutex<()>; 32],
 }
 
 impl Waiting {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Kept>>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: &str) -> Option<Arc<Kept>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// The lock for a conversation that is brought here.
+    fn moving(&self, id: &str) -> &AsyncMutex<()> {
+        let sum = id.bytes().fold(0, |sum, byte| (sum + usize::from(byte)) % self.moving.len());
+        &self.moving[sum]
+    }
+
+    /// Makes a conversation one that can be taken up again, here or in another process.
+    fn keep(&self, http: &Arc<Shared>, kept: &Arc<Kept>) {
+        self.lock().insert(kept.id.clone(), kept.clone());
+        moved::look_out(http, kept);
+    }
+
+    /// Gives a conversation to another connection, unless it has ended or moved meanwhile.
+    fn take(&self, kept: &Arc<Kept>) -> Option<CancellationToken> {
+        let all = self.lock();
+        all.get(&kept.id).filter(|held| Arc::ptr_eq(held, kept)).map(|held| held.take())
+    }
+
+    /// Forgets a conversation, and no other of its name.
+    fn remove(&self, kept: &Arc<Kept>) {
+        let mut all = self.lock();
+        if all.get(&kept.id).is_some_and(|held| Arc::ptr_eq(held, kept)) {
+            all.remove(&kept.id);
+        }
+    }
+
+    /// Forgets a conversation whose connection is gone. False when another has taken it.
+    fn give_up(&self, kept: &Arc<Kept>, taken: &CancellationToken) -> bool {
+        let mut all = self.lock();
+        let gone = !taken.is_cancelled();
+        if gone && all.get(&kept.id).is_some_and(|held| Arc::ptr_eq(held, kept)) {
+            all.remove(&kept.id);
+        }
+        gone
     }
 }
 
@@ -121,34 +164,19 @@ pub(crate) async fn upgrade(
 ) -> Response {
     let (parts, _) = request.into_parts();
     let principal = Principal::of(&parts.extensions);
-    let waiting = http.runtime.shelf::<Waiting>();
-    let found = wish.session.as_ref().map(|id| waiting.lock().get(id).cloned());
-    let here = found.flatten().filter(|kept| kept.principal == principal);
-    let found = match (&wish.session, here) {
-        (None, _) => None,
-        (Some(_), Some(kept)) => Some(Some(kept)),
-        (Some(id), None) => {
-            let moved = moved::take_over(&http, id, principal.clone(), parts.extensions.clone());
-            match moved.await {
-                Ok(kept) => Some(kept),
-                Err(error) => return moved::unavailable(&error),
-            }
-        }
-    };
-    let kept = match found {
-        Some(found) => match found {
-            Some(kept) => kept,
-            None => {
+    let extensions = shared(parts.extensions);
+    let kept = match &wish.session {
+        Some(id) => match moved::find(&http, id, &principal).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => {
                 let why = "no such session: connect without `session` and start over\n";
                 return (StatusCode::NOT_FOUND, why).into_response();
             }
+            Err(error) => return moved::unavailable(&error),
         },
         None => {
-            let session = match wish.resume {
-                Some(_) => Begins::Resumable,
-                None => Begins::Once,
-            };
-            let begun = Kept::new(&http, crate::token(), session, principal, parts.extensions);
+            let begins = wish.resume.as_ref().map_or(Begins::Once, |_| Begins::Resumable);
+            let begun = Kept::new(&http, crate::token(), begins, principal);
             begun.conversation.tell_changes().await;
             Arc::new(begun)
         }
@@ -161,29 +189,14 @@ pub(crate) async fn upgrade(
         return (StatusCode::GONE, why).into_response();
     }
     let id = HeaderValue::from_str(&kept.id).ok().filter(|_| kept.resumable);
-    let upgrade = upgrade.max_message_size(http.limits.body).protocols(["mcp"]);
+    let largest = http.limits.body;
+    let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).protocols(["mcp"]);
     let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     // The web server starts the task; this makes it one of ours.
     let owned = http.tracker.token();
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let _owned = owned;
-        if kept.resumable {
-            let before = waiting.lock().insert(kept.id.clone(), kept.clone());
-            if before.is_none() {
-                moved::look_out(&http, &kept);
-            }
-        }
-        let taken = kept.take();
-        match serve(&http, &kept, socket, &taken, received).await {
-            // Another connection has the conversation now.
-            _ if taken.is_cancelled() => (),
-            Ended::Lost if kept.resumable => forget_later(&http, kept, taken),
-            Ended::Stopped => kept.stop(),
-            _ => {
-                waiting.lock().remove(&kept.id);
-                kept.end(&http).await;
-            }
-        }
+        converse(&http, kept, socket, extensions, received).await;
     });
     if let Some(id) = id {
         response.headers_mut().insert(&SESSION_ID, id);
@@ -191,14 +204,33 @@ pub(crate) async fn upgrade(
     response
 }
 
+/// Serves a connection, and does what its end means for its conversation.
+async fn converse(
+    http: &Arc<Shared>,
+    kept: Arc<Kept>,
+    socket: WebSocket,
+    extensions: Arc<Extensions>,
+    received: Option<u64>,
+) {
+    let waiting = http.runtime.shelf::<Waiting>();
+    if kept.resumable && received.is_none() {
+        waiting.keep(http, &kept);
+    }
+    let taken = if kept.resumable { waiting.take(&kept) } else { Some(kept.take()) };
+    let Some(taken) = taken else { return };
+    let connection = Connection { extensions, taken: taken.clone(), received };
+    match serve(http, &kept, socket, &connection).await {
+        // Another connection has the conversation now.
+        _ if taken.is_cancelled() => (),
+        Ended::Lost if kept.resumable => forget_later(http, kept, taken),
+        Ended::Stopped => kept.stop(),
+        _ if waiting.give_up(&kept, &taken) => kept.end(http).await,
+        _ => (),
+    }
+}
+
 impl Kept {
-    fn new(
-        http: &Shared,
-        id: String,
-        begins: Begins,
-        principal: Principal,
-        extensions: ::http::Extensions,
-    ) -> Self {
+    fn new(http: &Shared, id: String, begins: Begins, principal: Principal) -> Self {
         let (resumable, is_saved) =
             (!matches!(begins, Begins::Once), matches!(begins, Begins::Elsewhere(_)));
         let session = Arc::new(match begins {
@@ -222,7 +254,7 @@ impl Kept {
             said: AtomicU64::new(0),
             owner: crate::token(),
             principal,
-            conversation: Conversation::new(mcp.clone(), extensions, outbox),
+            conversation: Conversation::new(mcp.clone(), outbox),
             mcp,
             inbox: AsyncMutex::new(inbox),
             taken: Mutex::default(),
@@ -311,7 +343,7 @@ impl Kept {
     /// Ends it for good.
     async fn end(&self, http: &Shared) {
         self.stop();
-        if !self.resumable {
+        if !self.resumable || moved::is_elsewhere(http, self).await {
             return;
         }
         for log in [self.log(), moved::mail(&self.id)] {
@@ -327,13 +359,25 @@ fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>, taken: CancellationToken) {
     http.tracker.spawn(async move {
         tokio::select! {
             () = tokio::time::sleep(RETURN) => {
-                shared.runtime.shelf::<Waiting>().lock().remove(&kept.id);
-                kept.end(&shared).await;
+                if shared.runtime.shelf::<Waiting>().give_up(&kept, &taken) {
+                    kept.end(&shared).await;
+                }
             }
             () = shared.closing.cancelled() => kept.stop(),
             () = taken.cancelled() => (),
         }
     });
+}
+
+/// What a connection brings to its conversation. Whatever may end a connection before its client
+/// or its server does belongs here, and into the `select!` of [`serve`].
+struct Connection {
+    /// Handlers see them with every message of this connection.
+    extensions: Arc<Extensions>,
+    /// Another connection takes the conversation.
+    taken: CancellationToken,
+    /// How many messages the client has received, if it comes back.
+    received: Option<u64>,
 }
 
 /// How a connection came to its end.
@@ -352,11 +396,11 @@ async fn serve(
     http: &Shared,
     kept: &Kept,
     mut socket: WebSocket,
-    taken: &CancellationToken,
-    received: Option<u64>,
+    connection: &Connection,
 ) -> Ended {
+    let Connection { extensions, taken, received } = connection;
     let inbox = kept.inbox.lock().await;
-    if !in_time(kept.say_again(http, &mut socket, received), taken).await {
+    if !in_time(kept.say_again(http, &mut socket, *received), taken).await {
         return Ended::Lost;
     }
     let mut ping = tokio::time::interval(PING / 2);
@@ -393,8 +437,10 @@ async fn serve(
         unheard = 0;
         match message {
             None | Some(Err(_)) => return Ended::Lost,
-            Some(Ok(Message::Text(text))) => kept.conversation.receive(Bytes::from(text)),
-            Some(Ok(Message::Binary(bytes))) => kept.conversation.receive(bytes),
+            Some(Ok(Message::Text(text))) => {
+                kept.conversation.receive(Bytes::from(text), extensions);
+            }
+            Some(Ok(Message::Binary(bytes))) => kept.conversation.receive(bytes, extensions),
             Some(Ok(Message::Close(_))) => return Ended::Closed,
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => (),
         }

@@ -1,7 +1,10 @@
 //! Answers over HTTP: JSON, or an event stream that can be resumed.
 
 use super::{Way, explain};
-use crate::{error::Failure, transport::Fate};
+use crate::{
+    error::Failure,
+    transport::{BATCH, Fate},
+};
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
 use bytes::Bytes;
 use futures_util::{
@@ -184,7 +187,9 @@ async fn body(response: Response) -> Result<Bytes, String> {
 pub(in crate::transport) fn frames_of(text: Bytes) -> Vec<Frame> {
     match Message::parse(text) {
         Ok(Message::One(frame)) => vec![frame],
-        Ok(Message::Batch(frames)) => frames.into_iter().flatten().collect(),
+        Ok(Message::Batch(batch)) => {
+            batch.frames(BATCH).unwrap_or_default().into_iter().flatten().collect()
+        }
         Err(_) => vec![],
     }
 }

@@ -163,12 +163,10 @@ async fn in_session(
             live.mcp.call(request, params, shared(take(&mut parts.extensions)), release.clone())
         }
         Message::One(frame) => live.mcp.send(frame.clone(), take(&mut parts.extensions)),
-        Message::Batch(frames) if frames.len() > converse::BATCH => {
-            let why = format!("a batch may have {} messages at most", converse::BATCH);
-            return Err(refusal(StatusCode::BAD_REQUEST, &why));
-        }
-        Message::Batch(frames) if live.mcp.has_batches() => {
-            let all = converse::run_batch(&live.mcp, frames.clone(), &parts.extensions);
+        Message::Batch(batched) if live.mcp.has_batches() => {
+            let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
+            let frames = batched.frames(converse::BATCH).map_err(refused)?;
+            let all = converse::run_batch(&live.mcp, frames, &parts.extensions, &live.batched);
             return Ok(batch(http, Adopting::new(http, live, Frames::stream(all))).await);
         }
         Message::Batch(_) => {

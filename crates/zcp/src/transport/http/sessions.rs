@@ -7,6 +7,7 @@ use crate::{
     runtime::Runtime,
     seal::random,
     store::StoreResult,
+    transport::converse::UnderWay,
 };
 
 use std::{
@@ -59,6 +60,8 @@ pub(crate) struct Live {
     next_stream: AtomicU64,
     /// Streams under way, each with the token that takes it away from its connection.
     streams: Mutex<BTreeMap<u64, CancellationToken>>,
+    /// Messages of batches under way.
+    pub(super) batched: UnderWay,
     used: Mutex<Used>,
 }
 
@@ -145,6 +148,7 @@ impl Sessions {
             session,
             next_stream: AtomicU64::new(self.first_stream),
             streams: Mutex::default(),
+            batched: UnderWay::default(),
             used: Mutex::new(Used { last: Instant::now(), renewed: None }),
         })
     }
@@ -237,7 +241,7 @@ impl Live {
         let has_room = {
             let mut streams = lock(&self.streams);
             streams.entry(stream).or_default();
-            streams.len() <= ADOPTED_AT_ONCE
+            streams.len() + self.batched.count() <= ADOPTED_AT_ONCE
         };
         let (live, replay) = (self.clone(), self.replay());
         tracker.spawn(async move {

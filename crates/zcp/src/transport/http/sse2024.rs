@@ -3,7 +3,7 @@
 use super::{Shared, event_stream, exchange, refusal, status};
 use crate::{
     auth::Principal,
-    protocol::mcp::{Mcp, session::Session},
+    protocol::mcp::{Mcp, session::Session, shared},
     transport::{DRAIN, converse::Conversation, outbox::outbox},
 };
 use ::http::StatusCode;
@@ -68,7 +68,7 @@ pub(super) async fn open(
         http.closing.child_token(),
     );
     let (outbox, inbox) = outbox();
-    let conversation = Conversation::new(mcp, parts.extensions, outbox);
+    let conversation = Conversation::new(mcp, outbox);
     conversation.tell_changes().await;
     let opened = Opened { conversation, principal };
     let table = http.runtime.shelf::<Open>();
@@ -121,7 +121,8 @@ pub(super) async fn post(
     match exchange::read(body, &http.limits, None).await {
         Ok(body) => {
             opened.conversation.room().await;
-            opened.conversation.receive(body);
+            // What came with this message, not with the stream: its caller may show another token.
+            opened.conversation.receive(body, &shared(parts.extensions));
             status::accepted()
         }
         Err(refused) => refused,

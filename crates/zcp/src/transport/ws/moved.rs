@@ -1,13 +1,13 @@
 //! Conversations that go on in another process: what they said so far, and what is still to come.
 
-use super::{Begins, Kept, Waiting};
+use super::{Begins, Kept, Waiting, forget_later};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
     store::{Bound, StoreError, StoreResult},
     transport::http::Shared,
 };
-use ::http::{Extensions, StatusCode};
+use ::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -39,21 +39,41 @@ fn numbered(note: Bytes) -> Option<(u64, ByteString)> {
     Some((number.parse().ok()?, note.slice_ref(text)))
 }
 
-/// Takes over a conversation that began in another process, if it belongs to the caller.
-pub(super) async fn take_over(
+/// The conversation of a name, from here or from another process, if it belongs to the caller.
+pub(super) async fn find(
     http: &Arc<Shared>,
     id: &str,
-    principal: Principal,
-    extensions: Extensions,
+    principal: &Principal,
+) -> StoreResult<Option<Arc<Kept>>> {
+    let waiting = http.runtime.shelf::<Waiting>();
+    let here = || waiting.find(id);
+    let found = match here() {
+        Some(kept) => Some(kept),
+        None => {
+            let _alone = waiting.moving(id).lock().await;
+            match here() {
+                Some(kept) => Some(kept),
+                None => take_over(http, id, principal).await?,
+            }
+        }
+    };
+    Ok(found.filter(|kept| kept.principal == *principal))
+}
+
+/// Takes over a conversation that began in another process, if it belongs to the caller.
+async fn take_over(
+    http: &Arc<Shared>,
+    id: &str,
+    principal: &Principal,
 ) -> StoreResult<Option<Arc<Kept>>> {
     let Some(entry) = Session::find(&http.runtime, id).await? else { return Ok(None) };
     let name = crate::token()[..12].into();
     let session = Session::restore(&http.runtime, id.into(), name, &entry);
-    let Some(session) = session.filter(|session| session.belongs_to(&principal)) else {
+    let Some(session) = session.filter(|session| session.belongs_to(principal)) else {
         return Ok(None);
     };
     session.renew(&http.runtime, &entry).await?;
-    let kept = Kept::new(http, id.to_owned(), Begins::Elsewhere(session), principal, extensions);
+    let kept = Kept::new(http, id.to_owned(), Begins::Elsewhere(session), principal.clone());
     let said = said(http, id).await?;
     kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
     let notice = Bytes::from(format!("@{}", kept.owner));
@@ -62,6 +82,10 @@ pub(super) async fn take_over(
     kept.conversation.tell_changes().await;
     let kept = Arc::new(kept);
     receive(http, &kept, position);
+    let taken = kept.take();
+    http.runtime.shelf::<Waiting>().keep(http, &kept);
+    // Its connection may never come to be.
+    forget_later(http, kept.clone(), taken);
     Ok(Some(kept))
 }
 
@@ -93,7 +117,7 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
     let (shared, kept, closing) = (http.clone(), kept.clone(), kept.mcp.closing());
     http.tracker.spawn(async move {
         let Some(()) = closing.run_until_cancelled(taken(&shared, &kept)).await else { return };
-        shared.runtime.shelf::<Waiting>().lock().remove(&kept.id);
+        shared.runtime.shelf::<Waiting>().remove(&kept);
         // Nobody is told of changes here any more; what was called is answered there.
         kept.mcp.close();
         kept.take();
@@ -121,18 +145,19 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
 
 /// Waits until another process has taken a conversation over.
 async fn taken(http: &Shared, kept: &Kept) {
-    let log = mail(&kept.id);
-    let mut grown = http.runtime.store.watch(&log);
-    loop {
-        let letters = http.runtime.store.after(&log, 0).await.unwrap_or_default();
-        let last = letters.iter().rev().find_map(|(_, letter)| letter.strip_prefix(b"@"));
-        if last.is_some_and(|owner| owner != kept.owner.as_bytes()) {
-            return;
-        }
+    let mut grown = http.runtime.store.watch(&mail(&kept.id));
+    while !is_elsewhere(http, kept).await {
         if grown.next().await.is_none() {
             std::future::pending().await
         }
     }
+}
+
+/// Whether another process has taken a conversation over.
+pub(super) async fn is_elsewhere(http: &Shared, kept: &Kept) -> bool {
+    let letters = http.runtime.store.after(&mail(&kept.id), 0).await.unwrap_or_default();
+    let last = letters.iter().rev().find_map(|(_, letter)| letter.strip_prefix(b"@"));
+    last.is_some_and(|owner| owner != kept.owner.as_bytes())
 }
 
 pub(super) fn unavailable(error: &StoreError) -> Response {

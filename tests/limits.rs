@@ -1,0 +1,173 @@
+//! How much one peer may take: ids, messages under way, frames, connections.
+
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::sleep;
+use zcp::{Server, State, tool};
+use zcp_tests::{
+    call, everything, http::HttpServer, modern, notification, pipe::PipeClient, request,
+    socket::Socket, sse2024::OldClient,
+};
+
+fn ping(id: impl Into<Value>) -> Value {
+    request(id, "ping", json!({}))
+}
+
+/// An id of 1 KiB as JSON text, and one of a byte more.
+fn ids() -> [String; 2] {
+    [1022, 1023].map(|length| "x".repeat(length))
+}
+
+fn is_too_long(answer: &Value, code: i64) {
+    assert_eq!(answer["error"]["code"], code, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("1024 bytes"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_id_over_one_kibibyte_is_refused_on_every_transport() {
+    let [longest, too_long] = ids();
+    let mut pipe = PipeClient::open(everything(), "2025-11-25").await;
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-11-25").await;
+    let mut socket = Socket::connect(&server, "").await;
+    socket.ask(zcp_tests::initialize(1, "2025-11-25")).await;
+    let mut old = OldClient::open(&server).await;
+
+    assert_eq!(pipe.ask(ping(&*longest)).await["result"], json!({}));
+    assert_eq!(socket.ask(ping(&*longest)).await["result"], json!({}));
+    assert_eq!(session.ask(&ping(&*longest)).await["result"], json!({}));
+    let answered = json!({ "jsonrpc": "2.0", "id": too_long, "result": {} });
+    for message in [ping(&*too_long), answered] {
+        pipe.send(message.clone()).await;
+        is_too_long(&pipe.next().await, -32600);
+        socket.send(message.clone()).await;
+        is_too_long(&socket.next().await.unwrap(), -32600);
+        assert_eq!(old.send(&message).await, 202);
+        is_too_long(&old.next().await, -32600);
+        let answer = session.post(&message).send().await;
+        assert_eq!(answer.status, 400);
+        is_too_long(&answer.json().await, -32600);
+    }
+    // Nobody answers a notification; it is passed over.
+    let cancelled = notification("notifications/cancelled", json!({ "requestId": too_long }));
+    pipe.send(cancelled.clone()).await;
+    socket.send(cancelled.clone()).await;
+    assert_eq!(session.post(&cancelled).send().await.status, 202);
+    assert_eq!(pipe.ask(ping(2)).await["result"], json!({}));
+    assert_eq!(socket.ask(ping(2)).await["result"], json!({}));
+    assert_eq!(old.ask(&ping(2)).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_progress_token_over_one_kibibyte_is_refused() {
+    let [longest, too_long] = ids();
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-11-25").await;
+    let mut pipe = PipeClient::open(everything(), "2025-11-25").await;
+    let list = |token: &str| json!({ "_meta": { "progressToken": token } });
+    let ask = |token: &str| request(1, "tools/list", list(token));
+    assert!(session.ask(&ask(&longest)).await["result"].is_object());
+    is_too_long(&session.ask(&ask(&too_long)).await, -32602);
+    is_too_long(&pipe.ask(ask(&too_long)).await, -32602);
+    let older = json!({ "meta": { "progress_token": too_long } });
+    is_too_long(&pipe.ask(request(2, "tools/list", older)).await, -32602);
+    let answer = server.post(&modern(1, "tools/list", list(&too_long))).send().await;
+    assert_eq!(answer.status, 400);
+    is_too_long(&answer.json().await, -32602);
+    assert_eq!(pipe.ask(ping(3)).await["result"], json!({}));
+}
+
+/// How many calls of `hold` are under way.
+#[derive(Debug, Clone, Default)]
+struct Held(Arc<AtomicUsize>);
+
+struct Holding(Held);
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Held {
+    async fn until(&self, count: usize) {
+        for _ in 0..500 {
+            if self.0.load(Ordering::SeqCst) == count {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{} are under way, and not {count}", self.0.load(Ordering::SeqCst));
+    }
+}
+
+/// Goes on until it is stopped.
+#[tool]
+async fn hold(held: State<Held>) -> &'static str {
+    let held: &Held = &held;
+    held.0.fetch_add(1, Ordering::SeqCst);
+    let _holding = Holding(held.clone());
+    std::future::pending().await
+}
+
+fn holder(held: &Held) -> Server {
+    Server::new("holder").state(held.clone()).tool(hold)
+}
+
+fn holds(ids: std::ops::Range<u64>) -> Value {
+    ids.map(|id| request(id, "tools/call", call("hold", json!({})))).collect()
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_many_calls_as_it_has_messages() {
+    let held = Held::default();
+    let mut client = PipeClient::open(holder(&held), "2025-03-26").await;
+    for batch in 0..10 {
+        client.send(holds(batch * 100..batch * 100 + 100)).await;
+    }
+    held.until(1000).await;
+    client.send(holds(1000..1100)).await;
+    let refused = client.next().await;
+    let refused = refused.as_array().expect("they are answered together");
+    assert_eq!(refused.len(), 100);
+    assert!(refused.iter().all(|answer| answer["error"]["code"] == -32603), "{refused:?}");
+    // A notification of such a batch is heard all the same.
+    let mut mixed = holds(1000..1050).as_array().unwrap().clone();
+    mixed.push(notification("notifications/cancelled", json!({ "requestId": 0 })));
+    client.send(json!(mixed)).await;
+    assert_eq!(client.next().await.as_array().map(Vec::len), Some(50));
+    held.until(999).await;
+    client.send(holds(1000..1024)).await;
+    held.until(1023).await;
+    let one = client.ask(request(2000, "tools/call", call("hold", json!({})))).await;
+    assert_eq!(one["error"]["code"], -32603, "{one}");
+    drop(client);
+    held.until(0).await;
+}
+
+#[tokio::test]
+async fn a_large_batch_ends_with_its_connection() {
+    let held = Held::default();
+    let server = HttpServer::new(holder(&held)).await;
+    for (messages, left) in [(100, 0), (10, 10)] {
+        let session = server.open("2025-03-26").await;
+        let batch = holds(0..messages);
+        let posted = session.post(&batch).send();
+        let lost = tokio::time::timeout(Duration::from_secs(10), async {
+            tokio::select! {
+                _ = posted => panic!("it is not answered"),
+                () = held.until(usize::try_from(messages).unwrap()) => (),
+            }
+        });
+        lost.await.unwrap();
+        // The connection went with the request.
+        sleep(Duration::from_millis(200)).await;
+        held.until(left).await;
+    }
+}
