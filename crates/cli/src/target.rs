@@ -89,9 +89,10 @@ fn is_missing(line: &str) -> bool {
     first.is_some_and(|path| !Path::new(&path).exists())
 }
 
-/// The server of a folder of scripts, started as a client would.
+/// The server of a folder of scripts. It decides itself what scripts see of the environment.
 pub(crate) fn folder(path: &str) -> Result<Process> {
-    Ok(Process::new(std::env::current_exe()?).args(["serve", path, "--stdio"]))
+    let process = Process::new(std::env::current_exe()?).args(["serve", path, "--stdio"]);
+    Ok(process.inherit_env())
 }
 
 fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
@@ -153,7 +154,8 @@ fn process(line: &str, target: &Target) -> Result<Process> {
     let words = shell_words::split(line)
         .map_err(|error| format!("`{line}` is no command line: {error}"))?;
     let (program, args) = words.split_first().ok_or("which server? the command line is empty")?;
-    with_env(Process::new(program).args(args), target)
+    // Typed in a shell, so it sees what any command typed there does.
+    with_env(Process::new(program).args(args).inherit_env(), target)
 }
 
 fn with_env(process: Process, target: &Target) -> Result<Process> {

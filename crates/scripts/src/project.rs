@@ -67,8 +67,11 @@ pub struct Mount {
     /// A program that speaks on its standard input and output, and its words.
     #[serde(deserialize_with = "words")]
     pub command: Option<Vec<String>>,
-    /// Variables of its environment.
+    /// Environment variables that are set for it.
     pub env: BTreeMap<String, String>,
+    /// Environment variables of this process that it gets beside the usual ones: names, or
+    /// beginnings of names followed by `*`.
+    pub pass_env: Vec<String>,
     /// Where it runs.
     pub cwd: Option<PathBuf>,
     /// Where a server is reached over HTTP.
@@ -85,6 +88,10 @@ pub struct Mount {
     pub resources: Vec<String>,
     /// It may be called although the folder's policy says nothing of it.
     pub unguarded: bool,
+    /// Only what is in the lock file is offered, also the first time.
+    pub locked: bool,
+    /// Kinds that are offered whatever the lock file says of them: `resources`, say.
+    pub unlocked: Vec<String>,
 }
 
 /// `zcp.toml`.

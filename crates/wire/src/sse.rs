@@ -41,12 +41,24 @@ fn line(out: &mut Vec<u8>, field: &str, value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Bytes in, events out: any chunking, any of the three line ends, a BOM, comments.
+/// Longest event ID that is kept, in bytes. A longer one counts as an empty ID: the stream cannot
+/// be resumed from there.
+pub const LONGEST_ID: usize = 1024;
+/// Longest event name that is kept, in bytes. Longer names are cut.
+const LONGEST_NAME: usize = 256;
+/// Capacity that is kept for the line under way after a long line has ended.
+const KEPT: usize = 64 * 1024;
+
+/// Decodes an event stream: any chunking, any of the three line ends, a BOM, comments.
+///
+/// Every byte is looked at once and copied at most twice, whatever the stream consists of.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    buffer: Vec<u8>,
-    /// How much of it has no line end.
-    scanned: usize,
+    /// The beginning of a line whose end has not been read.
+    line: Vec<u8>,
+    /// The last byte was a carriage return: a newline after it belongs to the same line end.
+    after_return: bool,
+    /// The first line, which may begin with a BOM, has been read.
     started: bool,
     current: Event,
     has_data: bool,
@@ -55,63 +67,71 @@ pub struct Decoder {
 
 impl Decoder {
     /// Adds bytes; gives the events they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
-        self.buffer.extend_from_slice(bytes);
-        if !self.started && self.buffer.len() >= 3 {
-            self.started = true;
-            if self.buffer.starts_with(b"\xEF\xBB\xBF") {
-                self.buffer.drain(..3);
-                self.scanned = 0;
-            }
-        }
+    pub fn push(&mut self, mut bytes: &[u8]) -> Vec<Event> {
         let mut events = vec![];
-        while let Some(line) = self.take_line() {
-            events.extend(self.line(&line));
+        while let Some(first) = bytes.first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
+                self.line.extend_from_slice(bytes);
+                break;
+            };
+            self.after_return = bytes[end] == b'\r';
+            if self.line.is_empty() {
+                events.extend(self.end_line(&bytes[..end]));
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&bytes[..end]);
+                events.extend(self.end_line(&line));
+                line.clear();
+                line.shrink_to(KEPT);
+                self.line = line;
+            }
+            bytes = &bytes[end + 1..];
         }
         events
     }
 
     /// Whether what has been read of the event under way has more bytes than this.
     pub fn is_too_long(&self, limit: usize) -> bool {
-        self.buffer.len().max(self.current.data.len()) > limit
+        self.line.len().max(self.current.data.len()) > limit
     }
 
-    fn take_line(&mut self) -> Option<String> {
-        let unseen = &self.buffer[self.scanned..];
-        let Some(end) = memchr::memchr2(b'\n', b'\r', unseen).map(|at| self.scanned + at) else {
-            self.scanned = self.buffer.len();
-            return None;
-        };
-        self.scanned = end;
-        let carriage = self.buffer[end] == b'\r';
-        if carriage && end + 1 == self.buffer.len() {
-            return None; // Its newline may still be on the way.
+    fn end_line(&mut self, mut line: &[u8]) -> Option<Event> {
+        if !std::mem::replace(&mut self.started, true) {
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         }
-        let skip = if carriage && self.buffer[end + 1] == b'\n' { 2 } else { 1 };
-        let line = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
-        self.buffer.drain(..end + skip);
-        self.scanned = 0;
-        Some(line)
-    }
-
-    fn line(&mut self, line: &str) -> Option<Event> {
         if line.is_empty() {
-            let event = std::mem::take(&mut self.current);
+            if !std::mem::take(&mut self.touched) {
+                return None;
+            }
             self.has_data = false;
-            return std::mem::take(&mut self.touched).then_some(event);
+            return Some(std::mem::take(&mut self.current));
         }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => {
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+        let value = line.get(colon + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &line[..colon] {
+            b"data" => {
                 if std::mem::replace(&mut self.has_data, true) {
                     self.current.data.push('\n');
                 }
-                self.current.data.push_str(value);
+                self.current.data.push_str(&String::from_utf8_lossy(value));
             }
-            "event" => self.current.name = Some(value.to_owned()),
-            "id" => self.current.id = Some(value.to_owned()),
-            "retry" => self.current.retry = value.parse().ok().map(Duration::from_millis),
+            b"event" => {
+                let value = &value[..value.len().min(LONGEST_NAME)];
+                self.current.name = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"id" => {
+                let value = if value.len() > LONGEST_ID { b"" } else { value };
+                self.current.id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"retry" => {
+                let number = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.current.retry = number.map(Duration::from_millis);
+            }
             _ => return None,
         }
         self.touched = true;
@@ -143,5 +163,41 @@ mod tests {
                 Event { data: "one\ntwo".into(), ..Event::default() },
             ]
         );
+    }
+
+    #[test]
+    fn a_carriage_return_ends_a_line_by_itself() {
+        let mut decoder = Decoder::default();
+        let mut events = decoder.push(b"data: a\r\rdata: b\r");
+        events.extend(decoder.push(b"\n\r"));
+        events.extend(decoder.push(b"\ndata: c\n\r\n"));
+        let data: Vec<_> = events.iter().map(|event| event.data.as_str()).collect();
+        assert_eq!(data, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn long_ids_and_names_are_not_kept() {
+        let long = "x".repeat(LONGEST_ID + 1);
+        let text = format!("id: {long}\nevent: {long}\ndata: 1\n\nid: {}\n\n", &long[1..]);
+        let events = Decoder::default().push(text.as_bytes());
+        assert_eq!(events[0].id.as_deref(), Some(""));
+        assert_eq!(events[0].name.as_ref().map(String::len), Some(LONGEST_NAME));
+        assert_eq!(events[1].id.as_ref().map(String::len), Some(LONGEST_ID));
+    }
+
+    #[test]
+    fn decoding_takes_time_in_proportion_to_the_bytes() {
+        // Time grows with the square of this if the rest is moved for every line: hours.
+        let begun = std::time::Instant::now();
+        let mut decoder = Decoder::default();
+        for piece in [&b"\n"[..], b": comment\n", b"x\r\n"] {
+            let lines = piece.repeat(4 * 1024 * 1024 / piece.len());
+            assert_eq!(decoder.push(&lines), []);
+        }
+        let line =
+            b"data: ".iter().chain(&vec![b'x'; 4 * 1024 * 1024]).copied().collect::<Vec<_>>();
+        line.chunks(64).for_each(|chunk| assert_eq!(decoder.push(chunk), []));
+        assert_eq!(decoder.push(b"\n\n")[0].data.len(), 4 * 1024 * 1024);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }

@@ -239,6 +239,10 @@ impl Server {
     }
 
     /// Checks everything that can be known before the first call.
+    ///
+    /// Of two tools, prompts or resources with one name or URI, the one that was added first is
+    /// used. Adding both with [`tool`](Self::tool) and the like is an error; what a
+    /// [provider](Self::provide) adds is left out, and a warning is logged.
     pub fn build(self) -> Result<Runtime, Error> {
         let mut all = self.parts.own.clone();
         for provider in &self.parts.providers {

@@ -404,6 +404,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
+    /// Offer nothing of mounted servers that is not in zcp.lock, also the first time.
+    #[arg(long)]
+    pub(crate) locked: bool,
+
     #[command(flatten)]
     pub(crate) kept: Kept,
 

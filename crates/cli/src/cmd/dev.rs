@@ -20,6 +20,7 @@ pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
         stdio: false,
         http: Some(dev.http),
         unix: None,
+        locked: false,
         kept: Kept { data: None, store: None },
         allow_host: vec![],
         allow_origin: vec![],

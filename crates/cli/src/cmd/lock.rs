@@ -1,4 +1,4 @@
-//! `zcp lock`: looks at the tools of mounted servers, and agrees to them.
+//! `zcp lock`: shows what mounted servers say of themselves, and accepts it.
 
 use super::serve;
 use crate::{
@@ -22,10 +22,13 @@ pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>>
         print::json(&json!({ "differences": differences, "written": !typed.check }))?;
     } else {
         for one in &differences {
-            print::words(&visible(&format!("{} of {} {}", one.tool, one.mount, one.what)))?;
-            for (mark, tool) in [("-", before.tool(one)), ("+", now.tool(one))] {
-                if let Some(tool) = tool {
-                    print::words(&visible(&format!("  {mark} {}", serde_json::to_string(&tool)?)))?;
+            print::words(&visible(&format!(
+                "{} {} of {} {}",
+                one.kind, one.name, one.mount, one.what
+            )))?;
+            for (mark, said) in [("-", before.said(one)), ("+", now.said(one))] {
+                if let Some(said) = said {
+                    print::words(&visible(&format!("  {mark} {said}")))?;
                 }
             }
         }
@@ -34,7 +37,7 @@ pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>>
         return match differences.is_empty() {
             true => Ok(()),
             false => {
-                Err("what is mounted is not what was agreed to: `zcp lock` agrees to it".into())
+                Err("mounted servers differ from zcp.lock: `zcp lock` accepts the changes".into())
             }
         };
     }

@@ -32,7 +32,7 @@ pub(crate) async fn shown(
         Some(folder) => {
             let scripts = open(folder)?;
             look(&scripts);
-            let mounts = mounts::open(&scripts).await?;
+            let mounts = mounts::open(&scripts, serve.locked).await?;
             let (name, mut processes) = (scripts.name(), mounts.processes);
             processes.push(scripts.processes());
             let server = mounts.providers.into_iter().fold(scripts.server(), Server::provide);

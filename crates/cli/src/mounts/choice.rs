@@ -1,38 +1,65 @@
 //! What of a mounted server is offered, and under which names.
 
-use super::{Result, is_one_way};
+use super::{Result, is_one_way, offers::Kind};
 use globset::{GlobBuilder, GlobSet};
 use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 use zcp::ListKind;
 use zcp_scripts::Mount;
 
 /// The longest name of a tool or a prompt: some model APIs refuse a whole list for a longer one.
 const LONGEST_NAME: usize = 64;
+/// Names that are remembered to have been warned of.
+const TOLD: usize = 1000;
 
 /// What is offered, and what its name begins with.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
+    mount: String,
     prefix: String,
+    /// Longer prefixes of other mounts: names that begin so are theirs.
+    taken: Vec<String>,
     tools: Patterns,
     prompts: Patterns,
     resources: Patterns,
+    /// Outputs of its tools can be read, whatever else can: it is a folder of scripts.
+    has_outputs: bool,
+    told: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Choice {
-    pub(super) fn new(name: &str, mount: &Mount) -> Result<Self> {
+    /// What is offered of one mount among others.
+    pub(super) fn new(name: &str, mount: &Mount, all: &BTreeMap<String, Mount>) -> Result<Self> {
         if !is_one_way(mount) {
             return Err("say one of folder, command and url".into());
         }
+        let prefix = prefix(name, mount);
+        let others = all.iter().filter(|(other, _)| *other != name);
+        let others = others.map(|(other, mount)| self::prefix(other, mount));
+        let longer = |other: &String| other.len() > prefix.len() && other.starts_with(&prefix);
         Ok(Self {
-            prefix: mount.prefix.clone().unwrap_or_else(|| format!("{name}_")),
+            mount: name.to_owned(),
+            taken: others.filter(longer).collect(),
+            has_outputs: mount.folder.is_some(),
+            told: Arc::default(),
+            prefix,
             tools: Patterns::new(&mount.tools)?,
             prompts: Patterns::new(&mount.prompts)?,
             resources: Patterns::new(&mount.resources)?,
         })
     }
 
-    pub(super) fn takes_tool(&self, name: &str) -> bool {
-        self.tools.take(name)
+    /// Whether something of a server is offered.
+    pub(super) fn takes(&self, kind: Kind, name: &str) -> bool {
+        match kind {
+            Kind::Tool => self.name(ListKind::Tools, name).is_some(),
+            Kind::Prompt => self.name(ListKind::Prompts, name).is_some(),
+            Kind::Resource | Kind::Template => self.name(ListKind::Resources, name).is_some(),
+            Kind::Instructions => true,
+        }
     }
 
     /// The name something has here, if it is offered.
@@ -40,16 +67,38 @@ impl Choice {
         let patterns = match kind {
             ListKind::Tools => &self.tools,
             ListKind::Prompts => &self.prompts,
-            ListKind::Resources | ListKind::Templates | ListKind::Skills => &self.resources,
+            ListKind::Resources | ListKind::Templates | ListKind::Skills => {
+                let is_output = self.has_outputs && name.starts_with("output://");
+                return (is_output || self.resources.take(name)).then(|| name.to_owned());
+            }
         };
-        // What a tool said at length can be read, whatever else can.
-        let is_output = name.starts_with("output://");
-        let is_address = !matches!(kind, ListKind::Tools | ListKind::Prompts);
-        (is_output || patterns.take(name)).then(|| {
-            let whole = format!("{}{name}", self.prefix);
-            if is_address { whole } else { bounded(whole) }
-        })
+        if !patterns.take(name) {
+            return None;
+        }
+        let whole = format!("{}{name}", self.prefix);
+        // A name is of the mount with the longest prefix it begins with, whoever comes first.
+        if let Some(taken) = self.taken.iter().find(|taken| whole.starts_with(*taken)) {
+            self.warn(&whole, taken);
+            return None;
+        }
+        Some(bounded(whole))
     }
+
+    fn warn(&self, name: &str, taken: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD && told.insert(name.to_owned()) {
+            let mount = &self.mount;
+            tracing::warn!(
+                "left out: {name:?} of the mounted server `{mount}`: names that begin with \
+                 `{taken}` are of another mount. Set `prefix` on one of them"
+            );
+        }
+    }
+}
+
+/// What names of a mount begin with.
+fn prefix(name: &str, mount: &Mount) -> String {
+    mount.prefix.clone().unwrap_or_else(|| format!("{name}_"))
 }
 
 /// A name that model APIs take: one that is longer ends with a digest of all of it, so that two
@@ -97,6 +146,27 @@ impl Patterns {
 mod tests {
     use super::*;
 
+    fn alone(name: &str, mount: &Mount) -> Result<Choice> {
+        Choice::new(name, mount, &BTreeMap::new())
+    }
+
+    #[test]
+    fn a_name_is_of_the_mount_with_the_longest_prefix() {
+        let mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
+        let bare = Mount { prefix: Some(String::new()), ..mount.clone() };
+        let all = [("a", &mount), ("a_b", &mount), ("bare", &bare)];
+        let all: BTreeMap<_, _> =
+            all.into_iter().map(|(name, mount)| (name.to_owned(), mount.clone())).collect();
+        let name = |mount: &str, name: &str| {
+            Choice::new(mount, &all[mount], &all).unwrap().name(ListKind::Tools, name)
+        };
+        assert_eq!(name("a_b", "c"), Some("a_b_c".into()));
+        assert_eq!(name("a", "b_c"), None);
+        assert_eq!(name("a", "c"), Some("a_c".into()));
+        assert_eq!(name("bare", "a_b_c"), None);
+        assert_eq!(name("bare", "c"), Some("c".into()));
+    }
+
     #[test]
     fn patterns_choose_and_a_mark_takes_out_again() {
         let patterns = |all: &[&str]| {
@@ -115,21 +185,18 @@ mod tests {
     #[test]
     fn names_begin_with_the_mounts_name_unless_something_is_said() {
         let mut mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
-        let choice = Choice::new("far", &mount).unwrap();
+        let choice = alone("far", &mount).unwrap();
         assert_eq!(choice.name(ListKind::Tools, "get"), Some("far_get".into()));
         mount.prefix = Some(String::new());
-        assert_eq!(
-            Choice::new("far", &mount).unwrap().name(ListKind::Tools, "get"),
-            Some("get".into())
-        );
+        assert_eq!(alone("far", &mount).unwrap().name(ListKind::Tools, "get"), Some("get".into()));
         mount.folder = Some("x".into());
-        assert!(Choice::new("far", &mount).is_err());
+        assert!(alone("far", &mount).is_err());
     }
 
     #[test]
     fn long_names_are_shortened_and_stay_apart() {
         let mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
-        let choice = Choice::new("far", &mount).unwrap();
+        let choice = alone("far", &mount).unwrap();
         let name = |kind, name: &str| choice.name(kind, name).unwrap();
         let longest = "x".repeat(60);
         assert_eq!(name(ListKind::Tools, &longest), format!("far_{longest}"));

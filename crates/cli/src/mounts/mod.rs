@@ -2,6 +2,7 @@
 
 mod choice;
 mod lock;
+mod offers;
 mod upstream;
 
 pub(crate) use lock::Lock;
@@ -33,14 +34,15 @@ pub(crate) struct Mounts {
 }
 
 /// Mounts everything a folder asks for. Servers that cannot be reached yet are tried again; what
-/// is known of them from before is offered meanwhile.
-pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
+/// is known of them from before is offered meanwhile. With `locked`, nothing is offered that is not
+/// in the lock file.
+pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts> {
     let mut mounts = Mounts::default();
     let lock = Lock::read(scripts.root())?;
     let (mut reached, mut new) = (vec![], vec![]);
     for (name, mount) in scripts.mounts() {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
-        let choice = Choice::new(name, mount).map_err(said)?;
+        let choice = Choice::new(name, mount, scripts.mounts()).map_err(said)?;
         // A policy that comes later takes away what it does not guard.
         let guarded = (!mount.unguarded).then(|| scripts.has_policy());
         if guarded.as_ref().is_some_and(|has_policy| *has_policy.borrow()) {
@@ -58,8 +60,9 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
                 mounts.providers.push(Named::new(other, choice, guarded));
             }
             None => {
-                let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
-                if lock.tools(name).is_none() {
+                let mut upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
+                upstream.is_locked |= locked;
+                if !lock.knows(name) && !upstream.is_locked {
                     new.push(name.as_str());
                 }
                 let lock = lock.clone();
@@ -79,7 +82,8 @@ pub(crate) async fn open(scripts: &Scripts) -> Result<Mounts> {
 /// What is wrong with what a folder mounts, as far as that can be seen from here.
 pub(crate) fn mistakes(scripts: &Scripts) -> Vec<String> {
     let wrong = |(name, mount): (&String, &Mount)| {
-        let why = match (Choice::new(name, mount), &mount.folder, &mount.command) {
+        let why = match (Choice::new(name, mount, scripts.mounts()), &mount.folder, &mount.command)
+        {
             (Err(why), ..) => why.to_string(),
             (_, Some(folder), _) if !scripts.root().join(folder).is_dir() => {
                 format!("there is no folder {}", folder.display())
@@ -104,11 +108,9 @@ pub(crate) async fn listed(scripts: &Scripts) -> Result<Lock> {
     let servers = scripts.mounts().iter().filter(|(_, mount)| mount.folder.is_none());
     for (name, mount) in servers {
         let said = |why: Box<dyn Error>| format!("[mounts.{name}] of zcp.toml: {why}");
-        let choice = Choice::new(name, mount).map_err(said)?;
+        let choice = Choice::new(name, mount, scripts.mounts()).map_err(said)?;
         let upstream = Upstream::new(name, mount, scripts).await.map_err(said)?;
-        let mut tools = upstream.tools().await.map_err(said)?;
-        tools.retain(|tool| choice.takes_tool(&tool.name));
-        lock.set(name, &tools);
+        lock.set(name, &upstream.offers(&choice).await.map_err(said)?);
     }
     Ok(lock)
 }

@@ -1,8 +1,13 @@
 //! A mounted server: what it offers, offered here.
 
-use super::{Result, choice::Choice, lock::Lock};
+use super::{
+    Result,
+    choice::Choice,
+    lock::{Difference, Lock},
+    offers::{Kind, Offers},
+};
 use crate::target::{self, Way};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashSet},
@@ -40,6 +45,10 @@ const QUIET: Duration = Duration::from_secs(5 * 60);
 /// How long until a lost one is tried again: longer each time.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(60);
+/// How long it is not looked at again, however often it says that something changed.
+const SETTLE: Duration = Duration::from_millis(250);
+/// Names that are logged one by one; of more, only the number is.
+const LOGGED: usize = 20;
 
 /// A server elsewhere.
 #[derive(Debug)]
@@ -48,14 +57,17 @@ pub(super) struct Upstream {
     mount: Mount,
     root: PathBuf,
     state: watch::Sender<State>,
+    /// Only what is in the lock file is offered, also the first time.
+    pub(super) is_locked: bool,
+    unlocked: Vec<Kind>,
 }
 
 /// The way to it, or why there is none.
 #[derive(Debug, Clone, Default)]
 struct State {
     client: Option<Arc<Client>>,
-    /// Its tools that were agreed to, once it has said what it has now.
-    agreed: Option<Arc<HashSet<String>>>,
+    /// What of it was agreed to, once it has said what it has now.
+    agreed: Option<Arc<HashSet<(Kind, String)>>>,
     why: String,
 }
 
@@ -79,30 +91,36 @@ impl Upstream {
             *value = scripts.revealed(value).await?;
         }
         let (name, root) = (name.to_owned(), scripts.root().to_path_buf());
-        Ok(Self { name, mount, root, state: watch::Sender::default() })
+        let unlocked =
+            mount.unlocked.iter().map(|kind| Kind::named(kind)).collect::<Result<_>>()?;
+        let is_locked = mount.locked;
+        Ok(Self { name, mount, root, state: watch::Sender::default(), is_locked, unlocked })
     }
 
-    /// Its tools now.
-    pub(super) async fn tools(&self) -> Result<Vec<Tool>> {
+    /// What it offers now, as far as that is wanted.
+    pub(super) async fn offers(&self, choice: &Choice) -> Result<Offers> {
         let client = self.connect().await?;
-        let tools = client.list_tools().await;
+        let offers = Offers::of(&client).await;
         client.close().await;
-        Ok(tools?)
+        let mut offers = offers?;
+        offers.retain(|kind, name, _| choice.takes(kind, name) && !self.unlocked.contains(&kind));
+        Ok(offers)
     }
 
-    /// What it offers now and later. Of tools, only what was agreed to before; if nothing ever was,
-    /// everything is now.
+    /// What it offers now and later: only what was agreed to before. If nothing ever was, everything
+    /// is now, unless it is locked.
     pub(super) async fn provide(self, lock: Lock, choice: &Choice) -> Following {
         let (upstream, live) = (Arc::new(self), Live::default());
-        let known = lock.tools(&upstream.name);
-        if let Some(tools) = &known {
-            live.set(upstream.catalog(tools.clone(), Offers::default()));
+        let known = lock.offers(&upstream.name);
+        let is_awaited = known.is_none() && !upstream.is_locked;
+        if let Some(offers) = known {
+            live.set(upstream.catalog(offers));
         }
         let (tell, mut tried) = watch::channel(false);
         let stop = CancellationToken::new();
         let following = upstream.follow(live.clone(), lock, choice.clone(), tell);
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(following));
-        if known.is_none() {
+        if is_awaited {
             let _ = timeout(PATIENCE, tried.wait_for(|tried| *tried)).await;
         }
         Following { live, _following: stop.drop_guard() }
@@ -118,7 +136,7 @@ impl Upstream {
     }
 
     fn way(&self) -> Result<Way> {
-        let Mount { command, url, headers, env, cwd, .. } = &self.mount;
+        let Mount { command, url, headers, env, pass_env, cwd, .. } = &self.mount;
         if let Some(url) = url {
             let http = headers.iter().try_fold(Http::new(url)?, |http, (name, value)| {
                 Ok::<_, Box<dyn Error>>(http.header(name.parse()?, value.parse()?))
@@ -129,6 +147,7 @@ impl Upstream {
         let (program, words) = words.split_first().ok_or("its command is empty")?;
         let folder = self.root.join(cwd.as_deref().unwrap_or(".".as_ref()));
         let process = Process::new(program).args(words.iter().cloned()).folder(folder);
+        let process = pass_env.iter().fold(process, Process::pass_env);
         Ok(Way::Process(env.iter().fold(process, |it, (name, value)| it.env(name, value))))
     }
 
@@ -180,50 +199,83 @@ impl Upstream {
             ..Filter::default()
         };
         let mut changes = client.listen(filter).await.ok();
+        let mut told = vec![];
         loop {
-            let (tools, offers) = match offers(client).await {
-                Ok(found) => found,
+            let mut offers = match Offers::of(client).await {
+                Ok(offers) => offers,
                 Err(error) => return error.to_string(),
             };
-            let tools = self.agreed(tools, lock, choice);
-            let names = tools.iter().map(|tool| tool.name.clone()).collect();
-            self.state.send_modify(|state| state.agreed = Some(Arc::new(names)));
-            live.set(self.catalog(tools, offers));
+            offers.retain(|kind, name, _| choice.takes(kind, name));
+            told = self.hold(&mut offers, lock, &told).await;
+            let mut agreed = HashSet::new();
+            offers.each(|kind, name, _| {
+                agreed.insert((kind, name.to_owned()));
+            });
+            self.state.send_modify(|state| state.agreed = Some(Arc::new(agreed)));
+            live.set(self.catalog(offers));
             tell.send_replace(true);
             match &mut changes {
                 Some(changes) => {
                     if changes.next().await.is_none() {
                         return "it went away".into();
                     }
+                    tokio::time::sleep(SETTLE).await;
+                    while changes.next().now_or_never().flatten().is_some() {}
                 }
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// The tools that may be offered. The first time all of them are agreed to.
-    fn agreed(&self, mut tools: Vec<Tool>, lock: &Lock, choice: &Choice) -> Vec<Tool> {
-        tools.retain(|tool| choice.takes_tool(&tool.name));
-        if lock.tools(&self.name).is_none()
-            && let Err(why) = lock.add(&self.name, &tools)
-        {
-            tracing::warn!("what `{}` offers is not remembered: {why}", self.name);
+    /// Leaves out what was not agreed to. The first time everything is agreed to, and logged,
+    /// unless the server is locked.
+    async fn hold(&self, offers: &mut Offers, lock: &Lock, told: &[Difference]) -> Vec<Difference> {
+        if !lock.knows(&self.name) && !self.is_locked {
+            self.agree(offers, lock).await;
         }
-        let (tools, differences) = lock.agreed(&self.name, tools);
-        for one in differences {
+        let differences = lock.hold(&self.name, offers, &self.unlocked);
+        let new: Vec<_> = differences.iter().filter(|one| !told.contains(one)).collect();
+        for one in new.iter().take(LOGGED) {
+            let Difference { mount, kind, name, what } = one;
             tracing::warn!(
-                "left out: the tool `{}` of the mounted server `{}` {}: `zcp lock` shows and agrees to it",
-                one.tool,
-                one.mount,
-                one.what
+                "left out: the {kind} {name:?} of the mounted server `{mount}` {what}: `zcp lock` \
+                 shows and accepts it"
             );
         }
-        tools
+        if new.len() > LOGGED {
+            let (mount, more) = (&self.name, new.len() - LOGGED);
+            tracing::warn!("left out: {more} more of the mounted server `{mount}`: see `zcp lock`");
+        }
+        differences
     }
 
-    fn catalog(self: &Arc<Self>, tools: Vec<Tool>, offers: Offers) -> Catalog {
-        let mut all =
-            tools.into_iter().map(|tool| self.tool(tool)).fold(Catalog::default(), Catalog::tool);
+    /// Writes down what a new server offers, and says what that is.
+    async fn agree(&self, offers: &Offers, lock: &Lock) {
+        let mut kept = offers.clone();
+        kept.retain(|kind, _, _| !self.unlocked.contains(&kind));
+        let mut names = vec![];
+        kept.each(|kind, name, _| names.push(format!("{kind} {name:?}")));
+        let (count, more) = (names.len(), names.len().saturating_sub(LOGGED));
+        names.truncate(LOGGED);
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
+        tracing::warn!(
+            "the mounted server `{}` is new: {count} descriptions were accepted unseen and written \
+             to zcp.lock ({}). Review the file; `--locked` or `locked = true` refuses new servers",
+            self.name,
+            names.join(", ")
+        );
+        let (lock, name) = (lock.clone(), self.name.clone());
+        let written = tokio::task::spawn_blocking(move || lock.add(&name, &kept)).await;
+        if let Ok(Err(why)) = written {
+            tracing::warn!("what `{}` offers is not remembered: {why}", self.name);
+        }
+    }
+
+    fn catalog(self: &Arc<Self>, offers: Offers) -> Catalog {
+        let tools = offers.tools.into_iter().map(|tool| self.tool(tool));
+        let mut all = tools.fold(Catalog::default(), Catalog::tool);
         for prompt in offers.prompts {
             if offers.completes {
                 let of = Reference::Prompt { name: prompt.name.clone() };
@@ -278,7 +330,7 @@ impl Upstream {
     }
 
     fn resource(self: &Arc<Self>, one: Resource) -> zcp::Resource {
-        let mut made = self.readable(&one.uri).name(&one.name);
+        let mut made = self.readable(Kind::Resource, &one.uri).name(&one.name);
         made = one.title.iter().fold(made, |made, text| made.title(text));
         made = one.description.iter().fold(made, |made, text| made.description(text));
         made = one.mime_type.iter().fold(made, |made, mime| made.mime_type(mime));
@@ -290,7 +342,8 @@ impl Upstream {
 
     fn template(self: &Arc<Self>, one: ResourceTemplate) -> zcp::Resource {
         // Which paths are right is for the server to say.
-        let mut made = self.readable(&one.uri_template).name(&one.name).allow_any_path();
+        let mut made = self.readable(Kind::Template, &one.uri_template).name(&one.name);
+        made = made.allow_any_path();
         made = one.title.iter().fold(made, |made, text| made.title(text));
         made = one.description.iter().fold(made, |made, text| made.description(text));
         made = one.mime_type.iter().fold(made, |made, mime| made.mime_type(mime));
@@ -299,12 +352,14 @@ impl Upstream {
         one.meta.into_iter().flatten().fold(made, |made, (key, value)| made.meta(key, value))
     }
 
-    fn readable(self: &Arc<Self>, uri: &str) -> zcp::Resource {
-        let upstream = self.clone();
-        zcp::Resource::from_parts(uri, Signature::default(), move |input| {
-            let upstream = upstream.clone();
-            Box::pin(async move { upstream.read(&input).await })
-        })
+    fn readable(self: &Arc<Self>, kind: Kind, uri: &str) -> zcp::Resource {
+        let (upstream, of) = (self.clone(), uri.to_owned());
+        let readable = zcp::Resource::from_parts(uri, Signature::default(), move |input| {
+            let (upstream, of) = (upstream.clone(), of.clone());
+            Box::pin(async move { upstream.read(kind, &of, &input).await })
+        });
+        // It never takes the place of what the folder itself reads.
+        readable.fallback()
     }
 
     fn completer(self: &Arc<Self>, of: Reference) -> impl zcp::Completer + use<> {
@@ -330,17 +385,18 @@ impl Upstream {
         })
     }
 
-    /// The same, for a tool: only if it is what was agreed to.
-    async fn client_for(&self, tool: &str) -> zcp::Result<Arc<Client>> {
+    /// The same, for something it offers: only if it is what was agreed to.
+    async fn client_for(&self, kind: Kind, name: &str) -> zcp::Result<Arc<Client>> {
         let client = self.client().await?;
         let mut state = self.state.subscribe();
         let said = timeout(PATIENCE, state.wait_for(|state| state.agreed.is_some())).await;
         let agreed = said.ok().and_then(|state| state.ok()?.agreed.clone());
-        match agreed.is_some_and(|agreed| agreed.contains(tool)) {
+        match agreed.is_some_and(|agreed| agreed.contains(&(kind, name.to_owned()))) {
             true => Ok(client),
             false => Err(CallError::new(format!(
-                "`{tool}` was not called: the mounted server `{}` says something else of it than \
-                 was agreed to. Whoever runs this server sees it with `zcp lock --check`, and agrees with `zcp lock`",
+                "the {kind} `{name}` was not used: the mounted server `{}` describes it differently \
+                 than was accepted. Its operator can review it with `zcp lock --check` and accept it \
+                 with `zcp lock`",
                 self.name
             ))),
         }
@@ -348,7 +404,7 @@ impl Upstream {
 
     async fn call(&self, name: &str, input: Input) -> zcp::Result<Output> {
         let args: Map<String, Value> = input.args()?;
-        let client = self.client_for(name).await?;
+        let client = self.client_for(Kind::Tool, name).await?;
         let ctx: Ctx = input.ctx.clone();
         let call = client.tool(name).args(Value::Object(args)).on_progress(move |progress| {
             let message = progress.message.as_deref().unwrap_or_default();
@@ -368,13 +424,13 @@ impl Upstream {
 
     async fn fill(&self, name: &str, input: &Input) -> zcp::Result<GetPromptResult> {
         let args: BTreeMap<String, String> = input.args()?;
-        let client = self.client().await?;
+        let client = self.client_for(Kind::Prompt, name).await?;
         client.prompt(name, args).await.map_err(|error| self.failed(error))
     }
 
-    async fn read(&self, input: &Input) -> zcp::Result<Contents> {
+    async fn read(&self, kind: Kind, of: &str, input: &Input) -> zcp::Result<Contents> {
         let Uri(uri) = Uri::from_call(input).await?;
-        let client = self.client().await?;
+        let client = self.client_for(kind, of).await?;
         let read = client.read(uri).await.map_err(|error| self.failed(error))?;
         Ok(Contents::Parts(read.contents))
     }
@@ -386,30 +442,4 @@ impl Upstream {
             error => CallError::new(format!("the mounted server `{}`: {error}", self.name)),
         }
     }
-}
-
-/// What a server offers beside its tools.
-#[derive(Debug, Default)]
-struct Offers {
-    prompts: Vec<Prompt>,
-    resources: Vec<Resource>,
-    templates: Vec<ResourceTemplate>,
-    completes: bool,
-}
-
-async fn offers(client: &Client) -> zcp_client::Result<(Vec<Tool>, Offers)> {
-    let can = client.server().capabilities;
-    let tools = match can.tools {
-        Some(_) => client.list_tools().await?,
-        None => vec![],
-    };
-    let mut offers = Offers { completes: can.completions.is_some(), ..Offers::default() };
-    if can.prompts.is_some() {
-        offers.prompts = client.list_prompts().await?;
-    }
-    if can.resources.is_some() {
-        offers.resources = client.list_resources().await?;
-        offers.templates = client.list_templates().await.unwrap_or_default();
-    }
-    Ok((tools, offers))
 }

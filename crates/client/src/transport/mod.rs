@@ -1,5 +1,6 @@
 //! Ways to a server. Each moves frames, and knows no method.
 
+mod environment;
 pub mod http;
 pub mod process;
 pub mod sse2024;

@@ -1,6 +1,6 @@
 //! A server in a child process: a message a line, in and out.
 
-use super::{BATCH, End, Endpoint, Opened, Silence, switchboard::Switchboard};
+use super::{BATCH, End, Endpoint, Opened, Silence, environment::Passed, switchboard::Switchboard};
 use crate::error::{Error, Failure, Result};
 use futures_util::{
     FutureExt,
@@ -46,6 +46,11 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A program to start as a server. No shell is involved.
 ///
+/// The server does not see the environment of this process. It gets `PATH`, `HOME`, the locale,
+/// folders for temporary files and configuration, the settings of proxies and certificate
+/// authorities, and what [`env`](Self::env) and [`pass_env`](Self::pass_env) add.
+/// [`inherit_env`](Self::inherit_env) passes everything.
+///
 /// ```
 /// use zcp_client::Process;
 ///
@@ -56,6 +61,7 @@ pub struct Process {
     program: OsString,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    passed: Passed,
     folder: Option<PathBuf>,
     grace: Duration,
 }
@@ -67,6 +73,7 @@ impl Process {
             program: program.into(),
             args: vec![],
             env: vec![],
+            passed: Passed::default(),
             folder: None,
             grace: Duration::from_secs(2),
         }
@@ -86,10 +93,25 @@ impl Process {
         self
     }
 
-    /// A variable of its environment, beside those of this process.
+    /// Sets an environment variable of the server.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Passes an environment variable of this process on to the server, if it is set. A name that
+    /// ends with `*` passes all that begin so.
+    #[must_use]
+    pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
+        self.passed.pass(name.into());
+        self
+    }
+
+    /// Passes the whole environment of this process on to the server, with every secret in it.
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.passed.pass_all();
         self
     }
 
@@ -125,6 +147,9 @@ impl Process {
 
     fn start(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
+        if let Some(passed) = self.passed.chosen() {
+            command.env_clear().envs(passed);
+        }
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.folder {
             command.current_dir(folder);

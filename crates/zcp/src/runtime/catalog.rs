@@ -38,22 +38,24 @@ pub trait Provider: Send + Sync + 'static {
 /// Everything that can be called, read or got, sorted by name.
 #[derive(Default, Clone)]
 pub struct Catalog {
-    tools: BTreeMap<String, Arc<ReadyTool>>,
+    pub(super) tools: BTreeMap<String, Arc<ReadyTool>>,
     /// The same without an order: a name is found as fast among many as among few.
-    tools_by_name: HashMap<String, Arc<ReadyTool>, foldhash::fast::RandomState>,
-    resources: BTreeMap<String, Arc<ReadyResource>>,
-    templates: BTreeMap<String, Arc<ReadyResource>>,
-    unlisted: BTreeMap<String, Arc<ReadyResource>>,
-    prompts: BTreeMap<String, Arc<ReadyPrompt>>,
-    skills: BTreeMap<String, Arc<Listed>>,
+    pub(super) tools_by_name: HashMap<String, Arc<ReadyTool>, foldhash::fast::RandomState>,
+    pub(super) resources: BTreeMap<String, Arc<ReadyResource>>,
+    pub(super) templates: BTreeMap<String, Arc<ReadyResource>>,
+    pub(super) unlisted: BTreeMap<String, Arc<ReadyResource>>,
+    pub(super) prompts: BTreeMap<String, Arc<ReadyPrompt>>,
+    pub(super) skills: BTreeMap<String, Arc<Listed>>,
     /// Completers of whole prompts and families of resources, which need not be listed.
-    completers: BTreeMap<String, Arc<dyn Completer>>,
-    needs: Vec<(String, Need)>,
-    mistakes: Vec<String>,
-    watched: bool,
-    completes: bool,
-    mirrors: bool,
-    long: bool,
+    pub(super) completers: BTreeMap<String, Arc<dyn Completer>>,
+    pub(super) needs: Vec<(String, Need)>,
+    pub(super) mistakes: Vec<String>,
+    /// What was left out because its name or URI was taken.
+    pub(super) clashes: Vec<String>,
+    pub(super) watched: bool,
+    pub(super) completes: bool,
+    pub(super) mirrors: bool,
+    pub(super) long: bool,
 }
 
 impl Catalog {
@@ -154,7 +156,7 @@ impl Catalog {
         }
     }
 
-    fn index(&mut self, names: impl IntoIterator<Item = String>) {
+    pub(super) fn index(&mut self, names: impl IntoIterator<Item = String>) {
         for name in names {
             if let Some(tool) = self.tools.get(&name) {
                 self.tools_by_name.insert(name, tool.clone());
@@ -162,40 +164,23 @@ impl Catalog {
         }
     }
 
-    /// Adds what another catalog has; of two with one name the first stays.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        merge(&mut self.tools, &other.tools, "tool", &mut self.mistakes);
-        self.index(other.tools.keys().cloned());
-        merge(&mut self.resources, &other.resources, "resource", &mut self.mistakes);
-        merge(&mut self.templates, &other.templates, "resource", &mut self.mistakes);
-        // Nobody is told of these, so two of them do not contradict each other.
-        for (uri, one) in &other.unlisted {
-            self.unlisted.entry(uri.clone()).or_insert_with(|| one.clone());
-        }
-        merge(&mut self.prompts, &other.prompts, "prompt", &mut self.mistakes);
-        merge(&mut self.skills, &other.skills, "skill", &mut self.mistakes);
-        for (name, completer) in &other.completers {
-            self.completers.entry(name.clone()).or_insert_with(|| completer.clone());
-        }
-        self.watched |= other.watched;
-        self.completes |= other.completes;
-        self.mirrors |= other.mirrors;
-        self.long |= other.long;
-        self.needs.extend(other.needs.iter().cloned());
-        self.mistakes.extend(other.mistakes.iter().cloned());
-    }
-
     /// What `choose` takes of it: the name something has from now on, or nothing to leave it out.
     /// Tools and prompts get other names; everything else is known by its URI, which stays.
     #[must_use]
     pub fn chosen(&self, choose: impl Fn(ListKind, &str) -> Option<String>) -> Self {
         let mut all = self.clone();
-        let renamed = self.tools.iter().filter_map(|(name, tool)| {
-            let new = choose(ListKind::Tools, name)?;
-            Some((new.clone(), Arc::new(tool.named(new))))
-        });
-        all.tools = renamed.collect();
+        all.tools.clear();
         all.tools_by_name.clear();
+        for (name, tool) in &self.tools {
+            let Some(new) = choose(ListKind::Tools, name) else { continue };
+            match all.tools.entry(new) {
+                Entry::Occupied(taken) => all.clashes.push(clash("tool", taken.key())),
+                Entry::Vacant(place) => {
+                    let tool = Arc::new(tool.named(place.key().clone()));
+                    place.insert(tool);
+                }
+            }
+        }
         all.index(all.tools.keys().cloned().collect::<Vec<_>>());
         all.prompts.clear();
         let is_left = |name: &str| {
@@ -206,6 +191,10 @@ impl Catalog {
         all.completers.retain(|name, _| !is_left(name));
         for (name, prompt) in &self.prompts {
             let Some(new) = choose(ListKind::Prompts, name) else { continue };
+            if all.prompts.contains_key(&new) {
+                all.clashes.push(clash("prompt", &new));
+                continue;
+            }
             if let Some(completer) = self.completers.get(name) {
                 all.completers.insert(new.clone(), completer.clone());
             }
@@ -275,14 +264,17 @@ impl Catalog {
     }
 
     /// The resource of a URI, with the template's variables when it is one of a family. Of
-    /// several families that fit, the one that says most wins.
+    /// several families that fit, the one that says most wins. Fallbacks come last.
     pub(crate) fn find_resource(&self, uri: &str) -> Option<Fitting<'_>> {
-        if let Some(resource) = self.resources.get(uri) {
-            return Some((resource, None));
-        }
-        best(&self.templates, uri)
-            .or_else(|| self.unlisted.get(uri).map(|one| (one, None)))
-            .or_else(|| best(&self.unlisted, uri))
+        self.fitting(uri, false).or_else(|| self.fitting(uri, true))
+    }
+
+    /// The same, among fallbacks or among everything else.
+    pub(super) fn fitting(&self, uri: &str, fallback: bool) -> Option<Fitting<'_>> {
+        exact(&self.resources, uri, fallback)
+            .or_else(|| best(&self.templates, uri, fallback))
+            .or_else(|| exact(&self.unlisted, uri, fallback))
+            .or_else(|| best(&self.unlisted, uri, fallback))
     }
 
     /// The tools after a name, in order.
@@ -413,11 +405,23 @@ pub(crate) type Variables = BTreeMap<String, String>;
 /// A resource, with its variables when it is one of a family.
 type Fitting<'a> = (&'a Arc<ReadyResource>, Option<Variables>);
 
-type Map<T> = BTreeMap<String, Arc<T>>;
+pub(super) type Map<T> = BTreeMap<String, Arc<T>>;
+
+/// Says that something is left out because its name or URI is taken.
+pub(super) fn clash(what: &str, name: &str) -> String {
+    format!("{what} `{name}` is there twice: the first is used")
+}
+
+/// The resource that has exactly this URI.
+fn exact<'a>(all: &'a Map<ReadyResource>, uri: &str, fallback: bool) -> Option<Fitting<'a>> {
+    let one = all.get(uri).filter(|one| one.is_fallback() == fallback)?;
+    Some((one, None))
+}
 
 /// Of the families a URI fits, the one that says most.
-fn best<'a>(families: &'a Map<ReadyResource>, uri: &str) -> Option<Fitting<'a>> {
-    let fitting = families.values().filter_map(|family| {
+fn best<'a>(families: &'a Map<ReadyResource>, uri: &str, fallback: bool) -> Option<Fitting<'a>> {
+    let families = families.values().filter(|one| one.is_fallback() == fallback);
+    let fitting = families.filter_map(|family| {
         let variables = family.variables(uri)?;
         Some((family.template.as_ref()?.specificity(), family, variables))
     });
@@ -431,15 +435,6 @@ fn following<'a, T>(
 ) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     room.range::<str, _>((start, Bound::Unbounded)).map(|(name, item)| (name.as_str(), &**item))
-}
-
-fn merge<T>(into: &mut Map<T>, from: &Map<T>, what: &str, mistakes: &mut Vec<String>) {
-    for (name, item) in from {
-        match into.entry(name.clone()) {
-            Entry::Occupied(_) => mistakes.push(format!("{what} `{name}` is there twice")),
-            Entry::Vacant(place) => drop(place.insert(item.clone())),
-        }
-    }
 }
 
 /// A provider whose catalog a program changes while it runs.

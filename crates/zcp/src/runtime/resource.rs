@@ -113,6 +113,7 @@ pub struct Resource {
     cache: Option<Cache>,
     watched: bool,
     unlisted: bool,
+    fallback: bool,
     traversal: bool,
     completers: Completers,
     pub(crate) signature: Signature,
@@ -145,6 +146,7 @@ impl Resource {
             cache: None,
             watched: false,
             unlisted: false,
+            fallback: false,
             traversal: false,
             completers: Completers::default(),
             signature,
@@ -223,6 +225,14 @@ impl Resource {
     #[must_use]
     pub fn unlisted(mut self) -> Self {
         self.unlisted = true;
+        self
+    }
+
+    /// Is read only if nothing else of the server has or fits the URI, listed or not: for resources
+    /// of somebody who must not take the place of the server's own, such as another server.
+    #[must_use]
+    pub fn fallback(mut self) -> Self {
+        self.fallback = true;
         self
     }
 
@@ -306,6 +316,10 @@ impl ReadyResource {
 
     pub(crate) fn is_unlisted(&self) -> bool {
         self.resource.unlisted
+    }
+
+    pub(crate) fn is_fallback(&self) -> bool {
+        self.resource.fallback
     }
 
     pub(crate) fn completers(&self) -> &Completers {

@@ -1,0 +1,151 @@
+//! What a mounted server says of itself to clients and models.
+
+use super::Result;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::fmt;
+use zcp_client::{
+    Client,
+    wire::mcp::{
+        prompts::Prompt,
+        resources::{Resource, ResourceTemplate},
+        tools::Tool,
+    },
+};
+
+/// Maximum number of tools, prompts, resources and templates of one server.
+const MOST: usize = 10_000;
+
+/// A kind of what a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Tool,
+    Prompt,
+    Resource,
+    Template,
+    Instructions,
+}
+
+impl Kind {
+    /// The kind that `zcp.toml` calls so.
+    pub(super) fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "tools" => Self::Tool,
+            "prompts" => Self::Prompt,
+            "resources" => Self::Resource,
+            "templates" => Self::Template,
+            "instructions" => Self::Instructions,
+            _ => {
+                let all = "tools, prompts, resources, templates and instructions";
+                return Err(format!("unlocked: `{name}` is none of {all}").into());
+            }
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Template => "resource template",
+            Self::Instructions => "text",
+        })
+    }
+}
+
+/// What a server offers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Offers {
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+    pub(super) resources: Vec<Resource>,
+    pub(super) templates: Vec<ResourceTemplate>,
+    /// For the model. Not passed on, but somebody may rely on them.
+    instructions: Option<String>,
+    pub(super) completes: bool,
+}
+
+impl Offers {
+    /// What a server offers now.
+    pub(super) async fn of(client: &Client) -> zcp_client::Result<Self> {
+        let server = client.server();
+        let can = server.capabilities;
+        let mut all = Self {
+            instructions: server.instructions,
+            completes: can.completions.is_some(),
+            ..Self::default()
+        };
+        if can.tools.is_some() {
+            all.tools = client.list_tools().await?;
+        }
+        if can.prompts.is_some() {
+            all.prompts = client.list_prompts().await?;
+        }
+        if can.resources.is_some() {
+            all.resources = client.list_resources().await?;
+            all.templates = client.list_templates().await.unwrap_or_default();
+        }
+        let mut left = MOST;
+        all.retain(|_, _, _| {
+            let fits = left > 0;
+            left = left.saturating_sub(1);
+            fits
+        });
+        Ok(all)
+    }
+
+    /// Every single thing: its kind, its name or URI, and what is said of it.
+    pub(super) fn each(&self, mut take: impl FnMut(Kind, &str, Value)) {
+        let tools = self.tools.iter().map(|one| (Kind::Tool, one.name.as_str(), value(one)));
+        let prompts = self.prompts.iter().map(|one| (Kind::Prompt, one.name.as_str(), value(one)));
+        let resources =
+            self.resources.iter().map(|one| (Kind::Resource, one.uri.as_str(), value(one)));
+        let templates = self
+            .templates
+            .iter()
+            .map(|one| (Kind::Template, one.uri_template.as_str(), value(one)));
+        let instructions =
+            self.instructions.iter().map(|text| (Kind::Instructions, INSTRUCTIONS, value(text)));
+        let all = tools.chain(prompts).chain(resources).chain(templates).chain(instructions);
+        all.for_each(|(kind, name, value)| take(kind, name, value));
+    }
+
+    /// Leaves out what `keep` does not keep.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(Kind, &str, &dyn Fn() -> Value) -> bool) {
+        self.tools.retain(|one| keep(Kind::Tool, &one.name, &|| value(one)));
+        self.prompts.retain(|one| keep(Kind::Prompt, &one.name, &|| value(one)));
+        self.resources.retain(|one| keep(Kind::Resource, &one.uri, &|| value(one)));
+        self.templates.retain(|one| keep(Kind::Template, &one.uri_template, &|| value(one)));
+        if let Some(text) = &self.instructions
+            && !keep(Kind::Instructions, INSTRUCTIONS, &|| value(text))
+        {
+            self.instructions = None;
+        }
+    }
+
+    /// Adds something that was written down; says why if it is not what it is said to be.
+    pub(super) fn add(&mut self, kind: Kind, said: &Value) -> Result<(), serde_json::Error> {
+        match kind {
+            Kind::Tool => self.tools.push(read(said)?),
+            Kind::Prompt => self.prompts.push(read(said)?),
+            Kind::Resource => self.resources.push(read(said)?),
+            Kind::Template => self.templates.push(read(said)?),
+            Kind::Instructions => self.instructions = Some(read(said)?),
+        }
+        Ok(())
+    }
+}
+
+/// What instructions are known by.
+const INSTRUCTIONS: &str = "instructions";
+
+fn value(one: &impl Serialize) -> Value {
+    serde_json::to_value(one).unwrap_or_default()
+}
+
+fn read<T: DeserializeOwned>(said: &Value) -> Result<T, serde_json::Error> {
+    T::deserialize(said)
+}
