@@ -150,6 +150,21 @@ async fn more_arguments_than_variables_can_hold_are_on_standard_input() {
 }
 
 #[tokio::test]
+async fn a_text_after_a_flag_is_no_option() {
+    let folder = Folder::new("options");
+    let show = "# Shows.\n# @param [ref] string\n# @param [limit] integer\n# @args -p {ref} --limit {limit} {--as=ref}\nprintf '<%s>' \"$@\"";
+    let mut client = serve(&folder, &[("tools/show.sh", show)]).await;
+    for evil in ["--output=FILE", "-5"] {
+        let refused = result(&mut client, "show", json!({ "ref": evil })).await;
+        assert_eq!(refused["isError"], true, "{refused}");
+        assert!(text(&refused).contains("`ref` must not begin with `-`"), "{refused}");
+    }
+    let shown = result(&mut client, "show", json!({ "ref": "main", "limit": -5 })).await;
+    assert_eq!(text(&shown), "<-p><main><--limit><-5><--as=main>");
+    assert_eq!(text(&result(&mut client, "show", json!({ "limit": 1 })).await), "<--limit><1>");
+}
+
+#[tokio::test]
 async fn output_becomes_what_it_is() {
     let png = "\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR";
     let folder = Folder::new("kinds");

@@ -154,6 +154,10 @@ impl Script {
             script: self.path.clone(),
             by: self.launch.clone().map(|(program, _)| program),
             is_confined: self.manifest.sandbox.is_some(),
+            warnings: match &self.form {
+                Form::Argv(template) => arguments::rejecting(template, &self.schema),
+                _ => vec![],
+            },
             changed: self.path.metadata().and_then(|file| file.modified()).ok(),
         }
     }
