@@ -118,6 +118,60 @@ fn a_client_that_installs_it_can_call_its_tools() {
 }
 
 #[test]
+fn a_bundle_has_no_audit_log_and_no_state() {
+    let folder = folder("bundle-private");
+    for (path, content) in [
+        ("project/policy.toml", "default = \"allow\"\naudit = \"logs/calls.jsonl\"\n"),
+        ("project/logs/calls.jsonl", "{}\n"),
+        ("project/logs/calls.jsonl.1", "{}\n"),
+        ("project/state/zcp.sqlite", "keys"),
+        ("project/state/zcp.sqlite-wal", "keys"),
+        ("project/own.db-shm", "keys"),
+        ("project/token.txt", "secret"),
+        ("project/wanted.txt", "fine"),
+        ("project/data.sqlite", "fine"),
+        ("project/.mcpbignore", "!wanted.txt\n!data.sqlite\n"),
+    ] {
+        write(&folder, path, content);
+    }
+    for name in ["token.txt", "wanted.txt"] {
+        let own = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.0.join("project").join(name), own).expect("it is ours");
+    }
+    let done = bundle(&folder, &["--binary", &elf(&folder), "--json"]);
+    let made: Value = serde_json::from_slice(&done.stdout).expect("one value");
+    let names = names(&folder.0.join(made["file"].as_str().expect("a file")));
+    let out = made["leftOut"].as_array().expect("a list");
+    for (path, why) in [
+        ("logs/calls.jsonl", "it is the log of calls"),
+        ("logs/calls.jsonl.1", "it is the log of calls"),
+        ("state/zcp.sqlite", "it may hold secrets"),
+        ("state/zcp.sqlite-wal", "it may hold secrets"),
+        ("own.db-shm", "it may hold secrets"),
+        ("token.txt", "only its owner may read it: `!token.txt` in .mcpbignore packs it"),
+    ] {
+        assert!(out.contains(&json!({ "path": path, "why": why })), "{path}: {out:?}");
+        assert!(!names.contains(&format!("server/project/{path}")), "{names:?}");
+    }
+    for path in ["wanted.txt", "data.sqlite", "tools/greet.sh"] {
+        assert!(names.contains(&format!("server/project/{path}")), "{path}: {names:?}");
+    }
+}
+
+/// Where all files are private, that is somebody's habit and marks no secret.
+#[test]
+fn a_folder_of_private_files_is_packed_with_a_warning() {
+    let folder = folder("bundle-umask");
+    let done = Command::new("chmod").args(["-R", "go-rwx"]).arg(folder.0.join("project")).status();
+    assert!(done.is_ok_and(|done| done.success()));
+    let done = bundle(&folder, &["--binary", &elf(&folder), "--json"]);
+    let made: Value = serde_json::from_slice(&done.stdout).expect("one value");
+    let names = names(&folder.0.join(made["file"].as_str().expect("a file")));
+    assert!(names.contains(&"server/project/tools/greet.sh".to_owned()), "{names:?}");
+    assert!(made["warnings"].to_string().contains("by their owner only"), "{made}");
+}
+
+#[test]
 fn the_manifest_says_what_the_folder_says() {
     let folder = folder("bundle-manifest");
     let done = bundle(&folder, &["--binary", &elf(&folder), "--json"]);

@@ -251,6 +251,18 @@ fn lint_finds_what_models_stumble_over_and_counts_tokens() {
 }
 
 #[test]
+fn lint_and_validate_name_texts_after_flags() {
+    let folder = Folder::new("flags");
+    let tool = "# Shows the log of a branch.\n# @param ref string  The branch.\n# @args -p {ref}\n";
+    write(&folder.0.join("tools/log.sh"), &format!("{tool}echo\n"));
+    for command in ["lint", "validate"] {
+        let found = json_of(&run(&folder.0, &["--json", command, "."]));
+        let said = found["findings"].to_string();
+        assert!(said.contains("`-p {ref}` in `args`"), "{command}: {said}");
+    }
+}
+
+#[test]
 fn doctor_says_what_is_there_and_what_is_missing() {
     let folder = Folder::new("doctor");
     let x = folder.0.as_path();

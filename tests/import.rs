@@ -97,7 +97,18 @@ async fn told(folder: &Path, words: &[&str]) -> Value {
 
 /// The result of a call of a tool in `my-tools`.
 async fn call(folder: &Path, tool: &str, args: Value) -> Value {
-    let (args, token) = (args.to_string(), format!("PETSTORE_TOKEN={TOKEN}"));
+    call_with(folder, tool, args, "PETSTORE_TOKEN").await
+}
+
+/// The variable whose value an imported tool sends to a server.
+fn variable(server: &Echo) -> String {
+    let (_, port) = server.origin.rsplit_once(':').expect("a port");
+    format!("TOKEN_FOR_127_0_0_1_PORT_{port}")
+}
+
+/// The same with the token in a variable.
+async fn call_with(folder: &Path, tool: &str, args: Value, variable: &str) -> Value {
+    let (args, token) = (args.to_string(), format!("{variable}={TOKEN}"));
     let words = ["--json", "call", "my-tools", tool, "--args", &args, "--env", &token];
     told(folder, &words).await
 }
@@ -274,7 +285,8 @@ async fn an_api_becomes_tools_that_ask_it() {
     let expected = ["get_pet_by_id", "delete_pets_pet_id", "create_pet", "replace_pets", "log_in"];
     assert_eq!(names(&report, "written"), expected);
     assert_eq!(report["leftOut"], json!([{ "from": "POST /photo", "why": "it sends files" }]));
-    assert_eq!(report["variables"][0]["name"], "PETSTORE_TOKEN");
+    let variable = variable(&server);
+    assert_eq!(report["variables"][0]["name"], variable.as_str());
 
     let listed = told(&folder.0, &["--json", "list", "my-tools", "tools"]).await;
     let listed = listed["tools"].as_array().expect("tools").clone();
@@ -292,7 +304,7 @@ async fn an_api_becomes_tools_that_ask_it() {
     assert_eq!(create["properties"].get("id"), None);
 
     let ask = async |name: &str, args: Value| {
-        let result = call(&folder.0, name, args).await;
+        let result = call_with(&folder.0, name, args, &variable).await;
         assert!(result["structuredContent"].is_object(), "{name}: {result}");
         result["structuredContent"].clone()
     };
@@ -325,6 +337,19 @@ async fn an_api_becomes_tools_that_ask_it() {
     assert!(!folder.0.join("my-tools/tools/p_log_in.http").exists());
 }
 
+/// Whoever wrote the description chose the title.
+#[tokio::test]
+async fn a_title_names_no_variable_that_is_sent() {
+    let (folder, server) = (Folder::new("import-title"), Echo::new().await);
+    let described = petstore(&server.origin).replace("Petstore API", "GitHub");
+    fs::write(folder.0.join("api.yaml"), described).expect("it is written");
+    told(&folder.0, &["--json", "import", "api.yaml", "--into", "my-tools"]).await;
+    let args = json!({ "pet-id": 7 });
+    let unset = call_with(&folder.0, "get_pet_by_id", args, "GITHUB_TOKEN").await;
+    assert!(!unset.to_string().contains(TOKEN), "{unset}");
+    assert!(text(&unset).contains(&variable(&server)), "{unset}");
+}
+
 #[tokio::test]
 async fn an_old_api_without_a_server_asks_for_one() {
     let (folder, server) = (Folder::new("import-swagger"), Echo::new().await);
@@ -343,7 +368,10 @@ async fn an_old_api_without_a_server_asks_for_one() {
     fs::write(folder.0.join("api.json"), described.to_string()).expect("it is written");
     let report = told(&folder.0, &["--json", "import", "api.json", "--into", "my-tools"]).await;
     let variables = report["variables"].to_string();
-    assert!(variables.contains("BASE_URL") && variables.contains("OLD_API_KEY"), "{variables}");
+    assert!(
+        variables.contains("BASE_URL") && variables.contains("API_KEY_FOR_BASE_URL"),
+        "{variables}"
+    );
     let base = format!("BASE_URL={}", server.origin);
     let args = json!({ "id": "1", "tags": ["a", "b"], "body": { "id": "2" } }).to_string();
     let words = [
@@ -356,7 +384,7 @@ async fn an_old_api_without_a_server_asks_for_one() {
         "--env",
         &base,
         "--env",
-        "OLD_API_KEY=k 1",
+        "API_KEY_FOR_BASE_URL=k 1",
     ];
     let asked = &told(&folder.0, &words).await["structuredContent"];
     assert_eq!(asked["path"], "/api/%24x/1");

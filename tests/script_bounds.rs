@@ -362,12 +362,12 @@ async fn a_sandbox_has_no_way_through_the_server() {
     let outside = outside.display();
     let said = format!("# Tries.\n# @sandbox\necho 'file {outside}' >> \"$ZCP_OUT\"");
     let result_of = format!("{{\"content\":[{{\"path\":\"{outside}\"}}],\"isError\":false}}");
-    let printed = format!("# Tries.\n# @sandbox\necho '{result_of}'");
+    let printed = format!("# Tries.\n# @sandbox\n# @output-files\necho '{result_of}'");
     let linked = format!(
         "# Tries.\n# @sandbox\n# @sandbox write .\nln -sf {outside} here.txt; echo 'file here.txt' >> \"$ZCP_OUT\""
     );
     let others = "# Tries.\n# @sandbox\nls \"$ZCP_SDK/../calls\" \"$ZCP_SDK/../outputs\" 2>&1";
-    let own = "# May.\n# @sandbox\necho mine > \"$TMPDIR/own.txt\"\necho \"{\\\"content\\\":[{\\\"path\\\":\\\"$TMPDIR/own.txt\\\"}]}\"";
+    let own = "# May.\n# @sandbox\n# @output-files\necho mine > \"$TMPDIR/own.txt\"\necho \"{\\\"content\\\":[{\\\"path\\\":\\\"$TMPDIR/own.txt\\\"}]}\"";
     let tools =
         [("said", said.as_str()), ("printed", &printed), ("linked", &linked), ("others", others)];
     for (name, content) in tools.iter().chain(&[("own", own)]) {

@@ -150,6 +150,21 @@ async fn more_arguments_than_variables_can_hold_are_on_standard_input() {
 }
 
 #[tokio::test]
+async fn a_text_after_a_flag_is_no_option() {
+    let folder = Folder::new("options");
+    let show = "# Shows.\n# @param [ref] string\n# @param [limit] integer\n# @args -p {ref} --limit {limit} {--as=ref}\nprintf '<%s>' \"$@\"";
+    let mut client = serve(&folder, &[("tools/show.sh", show)]).await;
+    for evil in ["--output=FILE", "-5"] {
+        let refused = result(&mut client, "show", json!({ "ref": evil })).await;
+        assert_eq!(refused["isError"], true, "{refused}");
+        assert!(text(&refused).contains("`ref` must not begin with `-`"), "{refused}");
+    }
+    let shown = result(&mut client, "show", json!({ "ref": "main", "limit": -5 })).await;
+    assert_eq!(text(&shown), "<-p><main><--limit><-5><--as=main>");
+    assert_eq!(text(&result(&mut client, "show", json!({ "limit": 1 })).await), "<--limit><1>");
+}
+
+#[tokio::test]
 async fn output_becomes_what_it_is() {
     let png = "\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR";
     let folder = Folder::new("kinds");
@@ -161,7 +176,7 @@ async fn output_becomes_what_it_is() {
         ("tools/picture.py", format!("import sys\nsys.stdout.buffer.write(b'{png}')")),
         ("tools/sound.py", "import sys\nsys.stdout.buffer.write(b'RIFF\\x24\\0\\0\\0WAVEfmt \\x10\\0\\0\\0\\x80\\xff')".to_owned()),
         ("tools/bytes.py", "import sys\nsys.stdout.buffer.write(bytes([0xff, 0xfe, 0, 1]))".to_owned()),
-        ("tools/result.sh", "echo '{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"path\":\"note.txt\"}],\"structuredContent\":{\"k\":1},\"_meta\":{\"m\":2}}'".to_owned()),
+        ("tools/result.sh", "# Results.\n# @output-files\necho '{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"path\":\"note.txt\"}],\"structuredContent\":{\"k\":1},\"_meta\":{\"m\":2}}'".to_owned()),
         ("tools/nothing.sh", "true".to_owned()),
         ("tools/more.sh", "source \"$ZCP_SDK/zcp.sh\"\necho first\nzcp_text \"and more\"\nzcp_link https://example.com/a Example\nzcp_file note.txt\nzcp_file dot.png".to_owned()),
         ("note.txt", "a note".to_owned()),
@@ -363,6 +378,59 @@ async fn only_a_result_is_taken_for_one() {
         let answer = result(&mut client, name, json!({})).await;
         assert_eq!(answer["structuredContent"], *value, "{answer}");
     }
+}
+
+/// What a script relays must not choose files of this machine.
+#[tokio::test]
+async fn printed_output_names_files_only_if_opted_in() {
+    let (folder, elsewhere) = (Folder::new("opted"), Folder::new("opted-elsewhere"));
+    let temporary = elsewhere.0.join("other.txt");
+    fs::write(&temporary, "the secret").expect("written");
+    let print = |tags: &str, path: &str| {
+        let named = json!({ "content": [{ "type": "text", "text": "x" }, { "path": path }] });
+        let alone = json!({ "content": [{ "path": path }] });
+        format!(
+            "# Prints.\n{tags}\nif [ -n \"$ARG_ALONE\" ]; then echo '{alone}'; else echo '{named}'; fi"
+        )
+    };
+    let (plain, opted) = ("#", "# @output-files");
+    let temporary = temporary.to_string_lossy();
+    let private = ["sub/.env", ".env", "audit.jsonl", &temporary, "link.txt", "pipe"];
+    for (at, path) in private.iter().enumerate() {
+        write(&folder, &format!("tools/private{at}.sh"), &print(opted, path));
+    }
+    write(&folder, "tools/relays.sh", &print(plain, "note.txt"));
+    write(&folder, "tools/opted.sh", &print(opted, "note.txt"));
+    let own = "# Prints.\n# @output-files\nfile=$(mktemp)\necho mine > \"$file\"\necho \"{\\\"content\\\":[{\\\"path\\\":\\\"$file\\\"}]}\"";
+    write(&folder, "tools/own.sh", own);
+    write(&folder, "tools/beside.sh", &print(plain, "note.txt"));
+    write(&folder, "tools/beside.meta.json", r#"{ "outputFiles": true }"#);
+    write(&folder, "policy.toml", "default = \"allow\"\naudit = \"audit.jsonl\"\n");
+    for name in ["sub/.env", ".env", "audit.jsonl"] {
+        write(&folder, name, "the secret\n");
+    }
+    write(&folder, "note.txt", "a note");
+    std::os::unix::fs::symlink(folder.0.join(".env"), folder.0.join("link.txt")).expect("a link");
+    assert!(std::process::Command::new("mkfifo").arg(folder.0.join("pipe")).status().is_ok());
+    let mut client = serve(&folder, &[]).await;
+    for args in [json!({}), json!({ "alone": 1 })] {
+        let relayed = result(&mut client, "relays", args).await;
+        assert!(relayed["structuredContent"]["content"].is_array(), "{relayed}");
+        assert!(!relayed.to_string().contains("a note"), "{relayed}");
+    }
+    for at in 0..private.len() {
+        let answer = result(&mut client, &format!("private{at}"), json!({})).await;
+        let why = answer["content"][1]["text"].as_str().expect("why");
+        assert!(!answer.to_string().contains("the secret"), "{answer}");
+        // Whoever is told learns nothing of where it is.
+        assert!(why.contains("it is no") && !why.contains('/'), "{why}");
+    }
+    for name in ["opted", "beside"] {
+        let answer = result(&mut client, name, json!({})).await;
+        assert_eq!(answer["content"][1]["resource"]["text"], "a note", "{answer}");
+    }
+    let mine = result(&mut client, "own", json!({})).await;
+    assert_eq!(mine["content"][0]["resource"]["text"], "mine\n", "{mine}");
 }
 
 /// A long output is cut for the model; what was promised, and what is a result, is whole.

@@ -35,12 +35,13 @@ pub(crate) struct About<'a> {
     pub(crate) sandbox: Option<&'a Sandbox>,
     /// Files it may name.
     pub(crate) files: &'a Files,
+    /// It opted in to naming files in what it prints.
+    pub(crate) prints_files: bool,
     /// What it may know and not say.
     pub(crate) secrets: &'a [String],
     /// Its output as it is, to the last line break.
     pub(crate) verbatim: bool,
-    /// Its output is somebody else's, and no result of the protocol whatever it looks like: that
-    /// could name files of this machine.
+    /// Its output is somebody else's, and no result of the protocol whatever it looks like.
     pub(crate) is_foreign: bool,
     /// Says how it ended even if all went well.
     pub(crate) says_how: bool,
@@ -177,7 +178,7 @@ impl About<'_> {
         let Some(Value::Array(blocks)) = members.get("content") else { return false };
         let known = |block: &Value| match block["type"].as_str() {
             Some(kind) => KINDS.contains(&kind),
-            None => block["path"].is_string(),
+            None => block["path"].is_string() && self.prints_files,
         };
         !self.is_foreign
             && (members.contains_key("isError") || !blocks.is_empty())
@@ -213,7 +214,7 @@ impl About<'_> {
 
     /// A block of content, which may name a file instead of having its bytes.
     async fn block(&self, block: Value) -> Content {
-        if let Some(path) = block["path"].as_str() {
+        if let Some(path) = block["path"].as_str().filter(|_| self.prints_files) {
             let file = self.files.printed(path, block["mimeType"].as_str()).await;
             return file.unwrap_or_else(Content::text);
         }

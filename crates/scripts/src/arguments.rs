@@ -104,8 +104,8 @@ fn plain(value: &Value) -> String {
 }
 
 /// Words of a command line: `{name}` is an argument, `{names...}` each item of one, `{name=}` the word
-/// `name=value`, `{name?--flag}` a word that is there if the argument is true. What was not given is left out, with the flag
-/// before it.
+/// `name=value`, `{--flag=name}` the word `--flag=value`, `{name?--flag}` a word that is there if the argument is true. What
+/// was not given is left out, with the flag before it.
 fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<String> = vec![];
     let mut only_files = false;
@@ -119,9 +119,9 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
                 }
                 words.push(filled);
             }
-            Some(Placeholder::Pair(name)) => {
+            Some(Placeholder::Pair(label, name)) => {
                 let value = args.get(name).filter(|value| !value.is_null());
-                words.extend(value.map(|value| format!("{name}={}", plain(value))));
+                words.extend(value.map(|value| format!("{label}={}", plain(value))));
             }
             Some(Placeholder::If(name, flag)) => {
                 if args.get(name) == Some(&Value::Bool(true)) {
@@ -130,25 +130,26 @@ fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>,
             }
             Some(Placeholder::Value(name) | Placeholder::Each(name)) => {
                 let has_flag = at.checked_sub(1).is_some_and(|before| is_flag(&template[before]));
-                let values = match args.get(name).filter(|value| !value.is_null()) {
+                let values: Vec<&Value> = match args.get(name).filter(|value| !value.is_null()) {
                     None => {
                         if has_flag {
                             words.pop();
                         }
                         continue;
                     }
-                    Some(Value::Array(items)) if word.ends_with("...}") => {
-                        items.iter().map(plain).collect()
-                    }
-                    Some(value) => vec![plain(value)],
+                    Some(Value::Array(items)) if word.ends_with("...}") => items.iter().collect(),
+                    Some(value) => vec![value],
                 };
                 // It would be taken for an option, which is the caller's to give only if offered.
-                // What a flag takes is none, and that is one word.
-                let mut alone = values.iter().skip(usize::from(has_flag));
-                if !only_files && alone.any(|value| is_option(value)) {
+                // The flag before it may take no value, so that a text is an option there as well.
+                let is_fine = |(at, value): (usize, &&Value)| {
+                    let is_value = has_flag && at == 0 && value.is_number();
+                    only_files || is_value || !is_option(&plain(value))
+                };
+                if !values.iter().enumerate().all(is_fine) {
                     return Err(format!("`{name}` must not begin with `-`"));
                 }
-                words.extend(values);
+                words.extend(values.into_iter().map(plain));
             }
         }
     }
@@ -167,11 +168,34 @@ fn is_flag(word: &str) -> bool {
     is_option(word) && word != "--" && !word.contains(['=', '{'])
 }
 
+/// Places of a template where texts that begin with `-` are rejected although a flag is before them:
+/// what to write instead.
+pub(crate) fn rejecting(template: &[String], schema: &Value) -> Vec<String> {
+    let is_text = |name: &str| {
+        let schema = &schema["properties"][name];
+        let kind = schema["items"].get("type").unwrap_or(&schema["type"]);
+        let is_number = matches!(kind.as_str(), Some("integer" | "number" | "boolean"));
+        !is_number && schema.get("enum").is_none()
+    };
+    let options = template.iter().take_while(|word| *word != "--");
+    let pairs = options.clone().zip(options.skip(1)).filter(|(flag, _)| is_flag(flag));
+    let told = |(flag, word): (&String, &String)| match placeholder(word)? {
+        Placeholder::Value(name) | Placeholder::Each(name) if is_text(name) => Some(format!(
+            "`{flag} {word}` in `args`: a `{name}` that begins with `-` is rejected, because `{flag}` \
+             may be a flag without a value. Write `{{--flag={name}}}` if it is an option's value, or \
+             `-- {word}` if it is none"
+        )),
+        _ => None,
+    };
+    pairs.filter_map(told).collect()
+}
+
 enum Placeholder<'a> {
     Value(&'a str),
     Each(&'a str),
     If(&'a str, &'a str),
-    Pair(&'a str),
+    /// What comes before the `=`, and the argument after it.
+    Pair(&'a str, &'a str),
 }
 
 /// A word that is a placeholder and nothing else.
@@ -183,8 +207,10 @@ fn placeholder(word: &str) -> Option<Placeholder<'_>> {
     if let Some((name, flag)) = inside.split_once('?') {
         return Some(Placeholder::If(name, flag));
     }
-    if let Some(name) = inside.strip_suffix('=') {
-        return Some(Placeholder::Pair(name));
+    match inside.split_once('=') {
+        Some((name, "")) => return Some(Placeholder::Pair(name, name)),
+        Some((flag, name)) if is_option(flag) => return Some(Placeholder::Pair(flag, name)),
+        _ => (),
     }
     Some(match inside.strip_suffix("...") {
         Some(name) => Placeholder::Each(name),
@@ -238,6 +264,9 @@ mod tests {
         assert_eq!(pairs(json!({ "OUT": "a b", "N": 2 })), ["OUT=a b", "N=2"]);
         assert_eq!(pairs(json!({ "N": "" })), ["N="]);
         assert!(pairs(json!({})).is_empty());
+        let flags = |args| words("{--message=text} {-n=count}", args).expect("words");
+        assert_eq!(flags(json!({ "text": "- one", "count": -1 })), ["--message=- one", "-n=-1"]);
+        assert!(flags(json!({})).is_empty());
     }
 
     #[test]
@@ -248,13 +277,15 @@ mod tests {
         assert_eq!(words("-n {count}", json!({ "count": -3 })), Ok(vec!["-n".into(), "-3".into()]));
         assert_eq!(words("{file}", json!({ "file": "-" })), Ok(vec!["-".into()]));
         assert!(words("{file}", json!({ "file": "a\0b" })).is_err());
-        // Only a flag of the template has a value, and only one.
-        let all = json!({ "loud": true, "file": "--delete", "count": -3, "files": ["a", "-r"] });
+        // A flag may take no value, so that only a number is safe after it, and only one.
+        let all = json!({ "loud": true, "file": "--delete", "text": "-5", "count": -3, "files": ["a", "-r"] });
         for template in [
             "{loud?--loud} {file}",
             "--in=x {file}",
             "-n {count} {file}",
             "-f {files...}",
+            "-p {file}",
+            "-p {text}",
             "{file}x",
         ] {
             assert!(words(template, all.clone()).is_err(), "{template}");
@@ -262,6 +293,18 @@ mod tests {
         let few = json!({ "loud": true });
         assert_eq!(words("{loud?--loud} {file}", few.clone()), Ok(vec!["--loud".into()]));
         assert_eq!(words("--in=x {file}", few), Ok(vec!["--in=x".into()]));
+    }
+
+    #[test]
+    fn a_text_after_a_flag_is_told_of() {
+        let template =
+            shell_words::split("-p {ref} --limit {limit} -k {kind} --x={ref} -v -- {ref}");
+        let schema = json!({ "properties": {
+            "ref": { "type": "string" }, "limit": { "type": "integer" }, "kind": { "enum": ["a"] },
+        } });
+        let told = rejecting(&template.expect("a template"), &schema);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("`-p {ref}` in `args`: a `ref` that begins with `-`"));
     }
 
     #[test]

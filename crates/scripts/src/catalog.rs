@@ -31,6 +31,8 @@ pub struct Program {
     pub by: Result<PathBuf, String>,
     /// Whether it is to run in a sandbox.
     pub is_confined: bool,
+    /// What its callers may stumble over.
+    pub warnings: Vec<String>,
     /// When its script was last written.
     pub changed: Option<SystemTime>,
 }

@@ -1,7 +1,10 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
-use std::path::{Path, PathBuf};
-use tokio::{fs::File, io::AsyncReadExt};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 use zcp::{Content, ResourceContents};
 
 /// The largest file that becomes part of an answer.
@@ -14,26 +17,45 @@ pub(crate) struct Files {
     pub(crate) folder: PathBuf,
     /// What it may read itself, if that is not everything.
     pub(crate) read: Option<Vec<PathBuf>>,
-    /// Where files are that its output may name.
-    pub(crate) own: Vec<PathBuf>,
+    /// Which files its printed output may name.
+    pub(crate) printed: Printed,
+}
+
+/// Files that printed output may name. None unless the script opted in: what it prints may come
+/// from another server, which must not choose files of this one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Printed {
+    /// Folders such files are in.
+    pub(crate) folders: Vec<PathBuf>,
+    /// Files that stay private wherever they are, such as the audit log.
+    pub(crate) never: Vec<PathBuf>,
 }
 
 impl Files {
     /// Those of a program that runs in a folder.
     pub(crate) fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), read: None, own: vec![folder.to_path_buf()] }
+        Self { folder: folder.to_path_buf(), read: None, printed: Printed::default() }
     }
 
     /// A file the script says is part of its answer.
     pub(crate) async fn said(&self, path: &str, mime: Option<&str>) -> Result<Content, String> {
-        of_file(&self.folder.join(path), mime, |path| self.may_read(path)).await
+        self.file(path, mime, Self::may_read).await
     }
 
-    /// A file its output names. That may be somebody else's words, and leads to no other place than
-    /// the project and temporary folders.
+    /// A file its output names.
     pub(crate) async fn printed(&self, path: &str, mime: Option<&str>) -> Result<Content, String> {
-        let may_be = |path: &Path| self.may_read(path) && is_in(path, &self.own);
-        of_file(&self.folder.join(path), mime, may_be).await
+        self.file(path, mime, |files, path| files.may_read(path) && files.printed.has(path)).await
+    }
+
+    async fn file(
+        &self,
+        path: &str,
+        mime: Option<&str>,
+        may_be: fn(&Self, &Path) -> bool,
+    ) -> Result<Content, String> {
+        let (files, path, mime) = (self.clone(), self.folder.join(path), mime.map(str::to_owned));
+        let read = move || of_file(&path, mime, |path| may_be(&files, path));
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Whether the script may read a file itself.
@@ -42,39 +64,74 @@ impl Files {
     }
 }
 
+impl Printed {
+    /// Whether an output may name a file: one in its folders, and neither hidden nor in a hidden
+    /// folder there.
+    fn has(&self, path: &Path) -> bool {
+        let is_plain = |path: &Path| {
+            path.components().all(|part| !part.as_os_str().as_encoded_bytes().starts_with(b"."))
+        };
+        let is_private =
+            || self.never.iter().any(|file| file.canonicalize().is_ok_and(|file| file == path));
+        let inside = |folder: &PathBuf| {
+            folder.canonicalize().is_ok_and(|folder| path.strip_prefix(folder).is_ok_and(is_plain))
+        };
+        self.folders.iter().any(inside) && !is_private()
+    }
+}
+
 fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|one| path.starts_with(one))
 }
 
 /// A file as content, if it may be.
-async fn of_file(
+fn of_file(
     path: &Path,
-    mime: Option<&str>,
+    mime: Option<String>,
     may_be: impl Fn(&Path) -> bool,
 ) -> Result<Content, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let about = tokio::fs::metadata(path).await.map_err(|error| wrong(&error))?;
+    // The client sees its name; where it is on this machine is for the log.
+    let wrong = |why: &dyn std::fmt::Display| {
+        tracing::warn!("{} does not become part of an answer: {why}", path.display());
+        format!("{}: {why}", path.file_name().unwrap_or_default().to_string_lossy())
+    };
+    let file = open(path).map_err(|error| wrong(&error))?;
+    let about = file.metadata().map_err(|error| wrong(&error))?;
     if !about.is_file() {
         return Err(wrong(&"it is no file"));
     }
-    let file = File::open(path).await.map_err(|error| wrong(&error))?;
     if !real_path(&file, path).is_ok_and(|real| may_be(&real)) {
         return Err(wrong(&"it is not where files of an answer may be"));
     }
     let mut bytes = vec![];
-    file.take(LARGEST + 1).read_to_end(&mut bytes).await.map_err(|error| wrong(&error))?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
     if bytes.len() as u64 > LARGEST {
         let length = about.len();
         return Err(wrong(&format!(
             "the file has {length} bytes, and may have {LARGEST}: link it"
         )));
     }
-    let mime = mime.map_or_else(|| mime_of(Some(path), &bytes), str::to_owned);
+    let mime = mime.unwrap_or_else(|| mime_of(Some(path), &bytes));
     Ok(of_bytes(bytes, mime, &uri_of(path)))
 }
 
+/// Opens a file. A named pipe in its place is opened without waiting for who writes to it.
+fn open(path: &Path) -> io::Result<File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.open(path)
+}
+
 /// Where an open file is, wherever its path leads by now.
-fn real_path(file: &File, path: &Path) -> std::io::Result<PathBuf> {
+fn real_path(file: &File, path: &Path) -> io::Result<PathBuf> {
     #[cfg(target_os = "linux")]
     {
         use std::os::fd::AsRawFd;

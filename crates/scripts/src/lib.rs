@@ -175,6 +175,11 @@ impl Scripts {
         &self.project.root
     }
 
+    /// Files the server writes for its operator alone: the audit log, and the one before it.
+    pub fn private_files(&self) -> Vec<PathBuf> {
+        self.project.policy.own_files()
+    }
+
     /// Whether the folder says what may be called, now and whenever that changes. That is for its
     /// own scripts, and for nothing that stands beside them.
     pub fn has_policy(&self) -> channel::Receiver<bool> {

@@ -6,7 +6,7 @@ use crate::{
     call::{self, Noted},
     catalog::Program,
     confine::{Needs, Rules},
-    content::Files,
+    content::{Files, Printed},
     convert,
     host::Host,
     icons::icons,
@@ -154,6 +154,10 @@ impl Script {
             script: self.path.clone(),
             by: self.launch.clone().map(|(program, _)| program),
             is_confined: self.manifest.sandbox.is_some(),
+            warnings: match &self.form {
+                Form::Argv(template) => arguments::rejecting(template, &self.schema),
+                _ => vec![],
+            },
             changed: self.path.metadata().and_then(|file| file.modified()).ok(),
         }
     }
@@ -252,7 +256,10 @@ impl Script {
             _ => None,
         };
         // Held until the answer is made, which may be of files in there.
-        let _confined = self.confine(&mut job, contract.as_ref())?;
+        let own = self.own_folder(&mut job)?;
+        if let Some(own) = &own {
+            self.confine(&mut job, own.path(), contract.as_ref())?;
+        }
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
         noted.end(&ran.end);
         if let Some(contract) = &contract {
@@ -267,6 +274,7 @@ impl Script {
             most: job.allowed.with_progress,
             sandbox: self.manifest.sandbox.as_ref(),
             files: &job.files,
+            prints_files: self.prints_files(),
             secrets: &secrets,
             verbatim: contract.is_some(),
             is_foreign: self.is_request,
@@ -290,8 +298,31 @@ impl Script {
     /// Files it may name for its answer.
     fn files(&self) -> Files {
         let mut files = Files::of(&self.cwd());
-        files.own.extend([self.project.root.clone(), std::env::temp_dir()]);
+        if self.prints_files() {
+            let folders = vec![self.cwd(), self.project.root.clone()];
+            files.printed = Printed { folders, never: self.project.policy.own_files() };
+        }
         files
+    }
+
+    /// Whether what it prints may name files.
+    fn prints_files(&self) -> bool {
+        self.manifest.output_files == Some(true) && !self.is_request
+    }
+
+    /// A temporary folder of this call alone, where a script needs one.
+    fn own_folder(&self, job: &mut Job) -> Result<Option<TempDir>> {
+        if self.manifest.sandbox.is_none() && !self.prints_files() {
+            return Ok(None);
+        }
+        let own = self.host.call_folder()?;
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            job.recipe.env.push((name.into(), own.path().into()));
+        }
+        if self.prints_files() {
+            job.files.printed.folders.push(own.path().to_path_buf());
+        }
+        Ok(Some(own))
     }
 
     /// Where it runs.
@@ -325,15 +356,19 @@ impl Script {
         Ok((env, secrets))
     }
 
-    /// Puts the run into its sandbox: with a folder of its own, for as long as that is held.
-    fn confine(&self, job: &mut Job, contract: Option<&mcp_bash::Call>) -> Result<Option<TempDir>> {
+    /// Puts the run into its sandbox, which has a temporary folder of its own.
+    fn confine(
+        &self,
+        job: &mut Job,
+        temporary: &Path,
+        contract: Option<&mcp_bash::Call>,
+    ) -> Result<()> {
         let recipe = &mut job.recipe;
-        let Some(sandbox) = &self.manifest.sandbox else { return Ok(None) };
+        let Some(sandbox) = &self.manifest.sandbox else { return Ok(()) };
         let Some(command) = &self.host.command else {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{}` is not run: {why}", self.name)));
         };
-        let temporary = self.host.call_folder()?;
         let rules = Rules::new(
             sandbox,
             &Needs {
@@ -341,7 +376,7 @@ impl Script {
                 program: &recipe.program,
                 path: self.host.path(),
                 sdk: &self.host.sdk(),
-                temporary: temporary.path(),
+                temporary,
                 contract: contract.map(mcp_bash::Call::folder),
             },
         );
@@ -349,10 +384,7 @@ impl Script {
         let program = std::mem::replace(&mut recipe.program, command.clone());
         let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
         recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
-        for name in ["TMPDIR", "TMP", "TEMP"] {
-            recipe.env.push((name.into(), temporary.path().into()));
-        }
-        Ok(Some(temporary))
+        Ok(())
     }
 
     fn share(&self) -> Share {

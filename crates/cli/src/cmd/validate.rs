@@ -8,6 +8,7 @@ use crate::{
 };
 use serde_json::json;
 use std::{error::Error, fs, io, path::Path};
+use zcp_scripts::Program;
 
 pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn Error>> {
     let scripts = serve::folder(&validate.folder)?;
@@ -24,6 +25,7 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         if let Err(why) = &program.by {
             findings.push(Finding::warning(&program.tool, format!("cannot be run here: {why}")));
         }
+        findings.extend(warnings(program));
         if !wants_permission(&program.script) {
             continue;
         }
@@ -50,6 +52,11 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         tools => format!("{tools} tools, nothing wrong."),
     };
     findings::verdict(&findings, validate.strict, &fine, json)
+}
+
+/// What callers of a tool may stumble over.
+pub(crate) fn warnings(program: &Program) -> impl Iterator<Item = Finding> {
+    program.warnings.iter().map(|why| Finding::warning(&program.tool, why))
 }
 
 /// A script that names its interpreter, and cannot be started by hand.

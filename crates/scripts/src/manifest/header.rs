@@ -275,6 +275,7 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
         "title" => said.title = text(),
         "description" => said.description = text(),
         "returns" | "return" | "output" => returns(said, rest)?,
+        "output-files" => said.output_files = Some(true),
         "args" => said.args = Some(Form::parse(rest)?),
         "command" | "run" => {
             said.command = Some(shell_words::split(rest).map_err(|error| error.to_string())?);
@@ -324,7 +325,7 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
 }
 
 /// The tags that mean something, but for the other names some of them have.
-const TAGS: &str = "param name title description returns args command cwd env timeout timeout-hint \
+const TAGS: &str = "param name title description returns output-files args command cwd env timeout timeout-hint \
     progress-extends-timeout max-timeout task limit sandbox icon hidden meta read-only destructive \
     not-destructive idempotent open-world closed-world";
 

@@ -12,13 +12,14 @@ use serde_json::Value;
 use std::{collections::HashSet, fmt};
 
 /// Names that people write by habit, and what they mean.
-const HABITS: [(&str, &str); 17] = [
+const HABITS: [(&str, &str); 18] = [
     ("arguments", "inputSchema"),
     ("input", "inputSchema"),
     ("input_schema", "inputSchema"),
     ("parameters", "params"),
     ("output", "outputSchema"),
     ("output_schema", "outputSchema"),
+    ("output_files", "outputFiles"),
     ("icon", "icons"),
     ("meta", "_meta"),
     ("env_allow", "envAllow"),
@@ -34,7 +35,7 @@ const HABITS: [(&str, &str); 17] = [
 
 /// What a script's members are called.
 const NAMES: &str = "name title description inputSchema params outputSchema annotations icons _meta \
-    args returns command cwd env envAllow timeout timeoutHint progressExtendsTimeout maxTimeout task \
+    args returns outputFiles command cwd env envAllow timeout timeoutHint progressExtendsTimeout maxTimeout task \
     limits sandbox enabled";
 
 /// Those that keep a script from something.

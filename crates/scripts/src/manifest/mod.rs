@@ -37,6 +37,8 @@ pub(crate) struct Manifest {
     pub(crate) args: Option<Form>,
     /// What its output is: a MIME type.
     pub(crate) returns: Option<String>,
+    /// Whether a result it prints may name files, which become part of the answer.
+    pub(crate) output_files: Option<bool>,
     /// What starts it, instead of what its name or first line says.
     #[serde(deserialize_with = "words")]
     pub(crate) command: Option<Vec<String>>,
@@ -209,6 +211,7 @@ impl Manifest {
             meta: self.meta.or(other.meta),
             args: self.args.or(other.args),
             returns: self.returns.or(other.returns),
+            output_files: self.output_files.or(other.output_files),
             command: self.command.or(other.command),
             cwd: self.cwd.or(other.cwd),
             env,

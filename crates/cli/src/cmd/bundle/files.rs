@@ -35,7 +35,7 @@ const USELESS: [&str; 14] = [
 const BEGINNING: u64 = 4096;
 
 /// What may hold secrets; the last ones do not.
-const SECRET: [&str; 27] = [
+const SECRET: [&str; 31] = [
     ".env",
     "*.env",
     ".env.*",
@@ -52,6 +52,10 @@ const SECRET: [&str; 27] = [
     ".ssh/",
     ".aws/",
     "credentials.json",
+    "*.sqlite*",
+    "*.db-wal",
+    "*.db-shm",
+    "*.db-journal",
     "*.bak",
     "*.bak-*",
     "/.mcp.json",
@@ -73,6 +77,8 @@ const HINT: &str = "put what it leads to in its place, or name it in .mcpbignore
 pub(super) struct Files {
     pub(super) kept: Vec<Kept>,
     pub(super) left_out: Vec<LeftOut>,
+    /// What whoever makes the bundle should know.
+    pub(super) warnings: Vec<String>,
 }
 
 /// A file that goes in, or a folder with nothing in it.
@@ -82,6 +88,8 @@ pub(super) struct Kept {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) is_folder: bool,
+    /// Only its owner may read it, and nobody said that it goes in.
+    is_private: bool,
 }
 
 /// A file or a folder that stays out, and why.
@@ -91,10 +99,12 @@ pub(super) struct LeftOut {
     pub(super) why: String,
 }
 
-/// Looks at everything in a folder.
-pub(super) fn find(root: &Path) -> Result<Files> {
-    let mut search = Search { root, rules: rules(root)?, open: vec![], found: Files::default() };
+/// Looks at everything in a folder. `own` are files the server writes for its operator.
+pub(super) fn find(root: &Path, own: &[PathBuf]) -> Result<Files> {
+    let found = Files::default();
+    let mut search = Search { root, own, rules: rules(root)?, open: vec![], found };
     search.walk(root, "")?;
+    search.leave_out_private();
     search.found.kept.sort_by(|one, other| one.name.cmp(&other.name));
     search.found.left_out.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(search.found)
@@ -125,6 +135,7 @@ pub(super) fn text_of(root: &Path, name: &str) -> Result<Option<String>> {
 
 struct Search<'a> {
     root: &'a Path,
+    own: &'a [PathBuf],
     rules: Gitignore,
     /// The folders that are being looked into.
     open: Vec<PathBuf>,
@@ -145,7 +156,7 @@ impl Search<'_> {
         entries.sort_by_key(fs::DirEntry::file_name);
         if entries.is_empty() && !name.is_empty() {
             let (name, path) = (name.to_owned(), folder.to_owned());
-            self.found.kept.push(Kept { name, path, is_folder: true });
+            self.found.kept.push(Kept { name, path, is_folder: true, is_private: false });
         }
         for entry in entries {
             let last = entry.file_name();
@@ -180,8 +191,11 @@ impl Search<'_> {
             self.leave_out(&name, false, "it is no file");
         } else if self.is_key(&path) {
             self.leave_out(&name, false, "it is a private key");
+        } else if self.is_own(&path) {
+            self.leave_out(&name, false, "it is the log of calls");
         } else {
-            self.found.kept.push(Kept { name, path, is_folder: false });
+            let is_private = is_private(&path) && !self.rules.matched(&path, false).is_whitelist();
+            self.found.kept.push(Kept { name, path, is_folder: false, is_private });
         }
         Ok(())
     }
@@ -225,9 +239,53 @@ impl Search<'_> {
             && (matches!(ending, "p12" | "pfx") || has_key(path, longest).unwrap_or(false))
     }
 
+    /// Whether a file is one the server writes for its operator, and nobody said that it goes in.
+    fn is_own(&self, path: &Path) -> bool {
+        let is_it = |own: &PathBuf| own.canonicalize().is_ok_and(|own| own == path);
+        !self.rules.matched(path, false).is_whitelist()
+            && (self.own.iter().any(|own| own == path) || self.own.iter().any(is_it))
+    }
+
+    /// Leaves out files that only their owner may read, as programs write secrets. Where most files
+    /// are like that, it is the owner's habit (a umask of 077) and says nothing.
+    fn leave_out_private(&mut self) {
+        let private = self.found.kept.iter().filter(|one| one.is_private).count();
+        let files = self.found.kept.iter().filter(|one| !one.is_folder).count();
+        if private * 2 > files {
+            self.found.warnings.push(format!(
+                "{private} of {files} files can be read by their owner only, so that this does not \
+                 tell secrets from others: make sure that none is among them"
+            ));
+            return;
+        }
+        for one in std::mem::take(&mut self.found.kept) {
+            match one.is_private {
+                true => {
+                    let why = format!("only its owner may read it: `!{}` in .mcpbignore", one.name);
+                    self.leave_out(&one.name, false, &format!("{why} packs it"));
+                }
+                false => self.found.kept.push(one),
+            }
+        }
+    }
+
     fn leave_out(&mut self, name: &str, is_folder: bool, why: &str) {
         let path = if is_folder { format!("{name}/") } else { name.to_owned() };
         self.found.left_out.push(LeftOut { path, why: why.to_owned() });
+    }
+}
+
+/// Whether only its owner may read a file.
+fn is_private(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 == 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
     }
 }
 

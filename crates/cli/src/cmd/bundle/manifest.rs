@@ -6,7 +6,10 @@ use crate::{
     target::{self, Way},
 };
 use serde_json::{Map, Value, json};
-use std::{error::Error, path::Path};
+use std::{
+    error::Error,
+    path::{Path, PathBuf},
+};
 use zcp_client::{
     Client,
     wire::mcp::{prompts::Prompt, tools::Tool},
@@ -19,6 +22,8 @@ pub(super) struct Offers {
     pub(super) tools: Vec<Tool>,
     /// Prompts, and their words.
     pub(super) prompts: Vec<(Prompt, String)>,
+    /// Files the server writes for its operator.
+    pub(super) private_files: Vec<PathBuf>,
 }
 
 impl Offers {
@@ -52,7 +57,8 @@ impl Offers {
         if tools.is_empty() && prompts.is_empty() {
             warnings.push("the folder has no tools and no prompts".to_owned());
         }
-        Ok(Self { name: scripts.name(), tools, prompts })
+        let private_files = scripts.private_files();
+        Ok(Self { name: scripts.name(), tools, prompts, private_files })
     }
 }
 

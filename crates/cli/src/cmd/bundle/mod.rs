@@ -50,8 +50,9 @@ pub(crate) async fn run(bundle: &Bundle, json: bool) -> Result<()> {
     for key in settings::unused(&about.env, &about.user_config) {
         warnings.push(format!("no variable is made of the setting `{key}`: add one to `env`"));
     }
-    let found = files::find(&root)?;
     let offers = manifest::Offers::of(&root, &mut warnings).await?;
+    let found = files::find(&root, &offers.private_files)?;
+    warnings.extend(found.warnings.iter().cloned());
     if about.name.is_empty() {
         about.name = offers.name.clone();
     }

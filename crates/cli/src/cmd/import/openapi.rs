@@ -132,10 +132,10 @@ impl<'a> Api<'a> {
         if !matches!(method, "get" | "head") {
             self.body(operation, &parameters, &mut draft)?;
         }
-        let Proof { headers, query, mut variables } = self.secure.wanted(operation)?;
+        let server = self.server(item, operation);
+        let Proof { headers, query, mut variables } = self.secure.wanted(operation, &server)?;
         draft.headers.extend(headers);
         draft.query.extend(query);
-        let server = self.server(item, operation);
         if server.starts_with('$') {
             let about = "where the API is, such as https://api.example.com".to_owned();
             variables.push(Variable { name: BASE.to_owned(), about });

@@ -1,11 +1,9 @@
 //! How an API knows who calls: keys and tokens, which are variables of the server.
 
 use super::tool::snake;
+use reqwest::Url;
 use serde_json::Value;
-use std::collections::BTreeMap;
-
-/// Words of a title that tell nothing apart.
-const EMPTY_WORDS: [&str; 8] = ["api", "the", "rest", "openapi", "swagger", "service", "v1", "v2"];
+use std::{collections::BTreeMap, net::Ipv6Addr};
 
 /// A variable of the server's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +22,10 @@ pub(super) struct Proof {
     pub(super) variables: Vec<Variable>,
 }
 
-/// The ways an API knows.
+/// The ways an API knows, and those it wants where an operation does not say.
 #[derive(Debug)]
 pub(super) struct Secure {
-    ways: BTreeMap<String, Option<Proof>>,
+    schemes: BTreeMap<String, Value>,
     usual: Value,
 }
 
@@ -35,34 +33,39 @@ impl Secure {
     pub(super) fn of(root: &Value) -> Self {
         let schemes = root["components"].get("securitySchemes");
         let schemes = schemes.or(root.get("securityDefinitions")).and_then(Value::as_object);
-        let title = prefix(root["info"]["title"].as_str().unwrap_or_default());
-        let all: Vec<(&String, &Value)> = schemes.into_iter().flatten().collect();
-        let ways = all.iter().map(|(name, scheme)| {
-            let alike = all.iter().filter(|(_, other)| ending(other) == ending(scheme)).count();
-            let start = match alike > 1 {
-                true => format!("{title}_{}", snake(name).to_uppercase()),
-                false => title.clone(),
-            };
-            ((*name).clone(), proof(&start, scheme))
-        });
-        Self { ways: ways.collect(), usual: root["security"].clone() }
+        let schemes = schemes.into_iter().flatten();
+        let schemes = schemes.map(|(name, scheme)| (name.clone(), scheme.clone())).collect();
+        Self { schemes, usual: root["security"].clone() }
     }
 
-    /// What one operation wants: nothing, or why it cannot be had.
-    pub(super) fn wanted(&self, operation: &Value) -> Result<Proof, String> {
+    /// What a request must have for one way. The names of its variables say which server they are
+    /// sent to: a description cannot name a variable that is meant for another.
+    fn proof(&self, name: &str, host: &str) -> Option<Proof> {
+        let scheme = self.schemes.get(name)?;
+        let alike = self.schemes.values().filter(|other| kind(other) == kind(scheme)).count();
+        let end = match alike > 1 {
+            true => format!("_{}_FOR_{host}", snake(name).to_uppercase()),
+            false => format!("_FOR_{host}"),
+        };
+        proof(scheme, &end)
+    }
+
+    /// What one operation wants that is sent to a server: nothing, or why it cannot be had.
+    pub(super) fn wanted(&self, operation: &Value, server: &str) -> Result<Proof, String> {
         let said = operation.get("security").unwrap_or(&self.usual);
         let Some(choices) = said.as_array().filter(|all| !all.is_empty()) else {
             return Ok(Proof::default());
         };
+        let host = host(server);
         let all = |choice: &Value| {
             let names = choice.as_object()?.keys();
-            let proofs: Option<Vec<&Proof>> =
-                names.map(|name| self.ways.get(name)?.as_ref()).collect();
+            let proofs: Option<Vec<Proof>> =
+                names.map(|name| self.proof(name, host.as_deref()?)).collect();
             let mut whole = Proof::default();
             for proof in proofs? {
-                whole.headers.extend(proof.headers.iter().cloned());
-                whole.query.extend(proof.query.iter().cloned());
-                whole.variables.extend(proof.variables.iter().cloned());
+                whole.headers.extend(proof.headers);
+                whole.query.extend(proof.query);
+                whole.variables.extend(proof.variables);
             }
             Some(whole)
         };
@@ -77,20 +80,37 @@ impl Secure {
     }
 }
 
-/// What the names of an API's variables begin with.
-fn prefix(title: &str) -> String {
-    let title = snake(title);
-    let telling = title.split('_').filter(|word| !EMPTY_WORDS.contains(word));
-    let telling = telling.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
-    let words: Vec<&str> = telling.take(2).collect();
-    match words.is_empty() {
-        true => "API".to_owned(),
-        false => words.join("_").to_uppercase(),
+/// A server as a part of a variable's name. No two servers have one name: a dot is `_` and a hyphen
+/// `__`, and what could be mistaken for that has no name.
+fn host(server: &str) -> Option<String> {
+    if server.starts_with('$') {
+        return Some("BASE_URL".to_owned());
     }
+    let url = Url::parse(server).ok()?;
+    let name = url.host_str()?;
+    let name = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(address) => {
+            let address: Ipv6Addr = address.parse().ok()?;
+            address.segments().map(|part| format!("{part:x}")).join(".")
+        }
+        None => name.to_owned(),
+    };
+    let is_label = |label: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !label.is_empty() && label.chars().all(plain) && label.trim_matches('-') == label
+    };
+    if !name.split('.').all(is_label) {
+        return None;
+    }
+    let name = name.replace('-', "__").replace('.', "_").to_uppercase();
+    Some(match url.port() {
+        Some(port) => format!("{name}_PORT_{port}"),
+        None => name,
+    })
 }
 
-/// What the name of a scheme's variable ends with.
-fn ending(scheme: &Value) -> &'static str {
+/// What a scheme wants: how the names of its variables begin.
+fn kind(scheme: &Value) -> &'static str {
     let is_basic = scheme["scheme"].as_str().is_some_and(|one| one.eq_ignore_ascii_case("basic"));
     match scheme["type"].as_str() {
         Some("apiKey") => "API_KEY",
@@ -101,24 +121,24 @@ fn ending(scheme: &Value) -> &'static str {
     }
 }
 
-fn proof(start: &str, scheme: &Value) -> Option<Proof> {
-    let variable = |end: &str, about: &str| {
-        let (name, about) = (format!("{start}_{end}"), about.to_owned());
+fn proof(scheme: &Value, end: &str) -> Option<Proof> {
+    let variable = |begin: &str, about: &str| {
+        let (name, about) = (format!("{begin}{end}"), about.to_owned());
         Variable { name, about }
     };
     let mut proof = Proof::default();
-    let end = ending(scheme);
+    let kind = kind(scheme);
     let is_bearer = scheme["scheme"].as_str().is_some_and(|s| s.eq_ignore_ascii_case("bearer"));
-    match (scheme["type"].as_str()?, end) {
+    match (scheme["type"].as_str()?, kind) {
         (_, "PASSWORD") => {
             let (user, password) =
-                (variable("USER", "a user"), variable(end, "the user's password"));
+                (variable("USER", "a user"), variable(kind, "the user's password"));
             proof.headers.push(format!("Authorization: Basic ${}:${}", user.name, password.name));
             proof.variables = vec![user, password];
         }
         ("apiKey", _) => {
             let name = scheme["name"].as_str().filter(|name| is_token(name))?;
-            let key = variable(end, &format!("the key that is sent as `{name}`"));
+            let key = variable(kind, &format!("the key that is sent as `{name}`"));
             match scheme["in"].as_str()? {
                 "header" => proof.headers.push(format!("{name}: ${}", key.name)),
                 "cookie" => proof.headers.push(format!("Cookie: {name}=${}", key.name)),
@@ -127,8 +147,8 @@ fn proof(start: &str, scheme: &Value) -> Option<Proof> {
             }
             proof.variables.push(key);
         }
-        ("oauth2" | "openIdConnect", _) => bearer(&mut proof, variable(end, "an access token")),
-        ("http", _) if is_bearer => bearer(&mut proof, variable(end, "a token")),
+        ("oauth2" | "openIdConnect", _) => bearer(&mut proof, variable(kind, "an access token")),
+        ("http", _) if is_bearer => bearer(&mut proof, variable(kind, "a token")),
         _ => return None,
     }
     Some(proof)
@@ -149,10 +169,31 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const PETS: &str = "https://pet-store.example/v1";
+
+    #[test]
+    fn no_two_servers_have_one_variable() {
+        let servers = [
+            ("https://api.example.com/v1", Some("API_EXAMPLE_COM")),
+            ("https://api-example.com", Some("API__EXAMPLE_COM")),
+            ("https://api.example.com:8443", Some("API_EXAMPLE_COM_PORT_8443")),
+            ("http://127.0.0.1:80", Some("127_0_0_1")),
+            ("http://[::1]:8080", Some("0_0_0_0_0_0_0_1_PORT_8080")),
+            ("$BASE_URL/api", Some("BASE_URL")),
+            ("https://api_example.com", None),
+            ("https://api-.example.com", None),
+            ("https://api.example.com.", None),
+            ("https://a%24b.example", None),
+        ];
+        for (server, name) in servers {
+            assert_eq!(host(server).as_deref(), name, "{server}");
+        }
+    }
+
     #[test]
     fn secrets_are_variables() {
         let root = json!({
-            "info": { "title": "The Pet-Store API" },
+            "info": { "title": "GitHub" },
             "security": [{ "token": [] }],
             "components": { "securitySchemes": {
                 "token": { "type": "http", "scheme": "Bearer" },
@@ -164,19 +205,24 @@ mod tests {
             } },
         });
         let secure = Secure::of(&root);
-        let headers =
-            |security: Value| secure.wanted(&json!({ "security": security })).map(|p| p.headers);
+        let headers = |security: Value| {
+            secure.wanted(&json!({ "security": security }), PETS).map(|p| p.headers)
+        };
         assert_eq!(
-            secure.wanted(&json!({})).unwrap().headers,
-            ["Authorization: Bearer $PET_STORE_TOKEN"]
+            secure.wanted(&json!({}), PETS).unwrap().headers,
+            ["Authorization: Bearer $TOKEN_FOR_PET__STORE_EXAMPLE"]
         );
         assert_eq!(
             headers(json!([{ "login": [] }])).unwrap(),
-            ["Authorization: Basic $PET_STORE_USER:$PET_STORE_PASSWORD"]
+            ["Authorization: Basic $USER_FOR_PET__STORE_EXAMPLE:$PASSWORD_FOR_PET__STORE_EXAMPLE"]
         );
-        assert_eq!(headers(json!([{ "one": [] }])).unwrap(), ["X-One: $PET_STORE_ONE_API_KEY"]);
-        let query = secure.wanted(&json!({ "security": [{ "tls": [] }, { "two": [] }] })).unwrap();
-        assert_eq!(query.query, ["two=$PET_STORE_TWO_API_KEY"]);
+        assert_eq!(
+            headers(json!([{ "one": [] }])).unwrap(),
+            ["X-One: $API_KEY_ONE_FOR_PET__STORE_EXAMPLE"]
+        );
+        let two = json!({ "security": [{ "tls": [] }, { "two": [] }] });
+        let query = secure.wanted(&two, PETS).unwrap().query;
+        assert_eq!(query, ["two=$API_KEY_TWO_FOR_PET__STORE_EXAMPLE"]);
         assert!(
             headers(json!([{ "bad": [] }])).is_err() && headers(json!([{ "tls": [] }])).is_err()
         );

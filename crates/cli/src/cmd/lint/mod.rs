@@ -2,13 +2,14 @@
 
 mod portable;
 
+use super::{serve, validate};
 use crate::{
     args::Lint,
     findings::{self, Finding},
     print, target,
 };
 use serde_json::{Value, json};
-use std::{collections::HashMap, error::Error};
+use std::{collections::HashMap, error::Error, path::Path};
 use zcp_client::wire::mcp::tools::Tool;
 
 /// What some model APIs allow of a tool's name, with what clients put before it.
@@ -25,6 +26,7 @@ pub(crate) async fn run(lint: Lint, json: bool) -> Result<(), Box<dyn Error>> {
     client.close().await;
     let mut findings: Vec<Finding> = tools.iter().flat_map(|tool| of(tool, &server)).collect();
     findings.extend(same(&tools));
+    findings.extend(of_folder(&lint.target.server).await?);
     tools.sort_by_key(|tool| std::cmp::Reverse(tokens(tool)));
     let all: usize = tools.iter().map(tokens).sum();
     if all > ALL_DEAR {
@@ -48,6 +50,17 @@ pub(crate) async fn run(lint: Lint, json: bool) -> Result<(), Box<dyn Error>> {
         tools.len()
     );
     findings::verdict(&findings, lint.strict, &fine, json)
+}
+
+/// What only the scripts of a folder show.
+async fn of_folder(server: &str) -> Result<Vec<Finding>, Box<dyn Error>> {
+    if !Path::new(server).is_dir() {
+        return Ok(vec![]);
+    }
+    let scripts = serve::folder(Path::new(server))?;
+    let found = scripts.programs().borrow().iter().flat_map(validate::warnings).collect();
+    scripts.processes().end().await;
+    Ok(found)
 }
 
 /// What a model is shown of a tool, in tokens.
