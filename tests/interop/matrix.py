@@ -21,7 +21,7 @@ from pathlib import Path
 
 STEPS = [
     "connect", "list_pages", "progress", "structured", "invalid_output", "invalid_arguments", "cancel",
-    "sampling", "elicitation", "roots", "resources", "resource_updated", "prompts", "completion",
+    "stays_cancelled", "sampling", "elicitation", "roots", "resources", "resource_updated", "prompts", "completion",
     "logging", "list_changed", "close",
 ]
 # Every step may take 20 s of its own.
