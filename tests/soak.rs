@@ -20,7 +20,15 @@ use zcp::{
     store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite},
     tool,
 };
-use zcp_tests::{call, folder::Folder, initialize, modern_as, redis::RedisServer};
+
+#[path = "harness/folder.rs"]
+#[expect(unreachable_pub, reason = "others use it from a library")]
+mod folder;
+#[path = "harness/redis.rs"]
+#[expect(unreachable_pub, dead_code, reason = "others use it from a library")]
+mod redis;
+use folder::Folder;
+use redis::RedisServer;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -70,7 +78,7 @@ fn sqlite() -> Place {
     }
 }
 
-async fn redis() -> Place {
+async fn shared() -> Place {
     let server = RedisServer::new().await;
     let address = server.address();
     Place {
@@ -170,8 +178,14 @@ async fn post(router: &Router, message: &Value, headers: &[(&str, &str)]) -> Val
 
 /// Begins a task, as soon as not too many wait.
 async fn begin(router: &Router) -> Value {
-    let follows = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
-    let message = modern_as(1, "tools/call", call("later", json!({})), follows);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities":
+            { "extensions": { "io.modelcontextprotocol/tasks": {} } },
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+    });
+    let params = json!({ "name": "later", "arguments": {}, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/call"),
@@ -186,10 +200,20 @@ async fn begin(router: &Router) -> Value {
     }
 }
 
+fn initialize() -> Value {
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "elicitation": { "form": {}, "url": {} }, "roots": {},
+            "sampling": { "tools": {}, "context": {} } },
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
+}
+
 async fn sessions_and_tasks(place: &Place) {
     let before = (place.size)();
     let (router, closing) = router(place);
-    let hello = initialize(1, "2025-11-25");
+    let hello = initialize();
     let opened = (0..SESSIONS).map(|_| post(&router, &hello, &[]));
     let opened = stream::iter(opened).buffer_unordered(AT_ONCE).count().await;
     assert_eq!(opened, SESSIONS);
@@ -234,5 +258,5 @@ async fn a_file_does_not_grow_without_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_does_not_grow_without_end() {
-    nothing_grows(redis().await).await;
+    nothing_grows(shared().await).await;
 }

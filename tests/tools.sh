@@ -8,6 +8,9 @@
 #   need_redis                 redis-server is first on PATH
 #   need_ruby                  ruby is first on PATH
 #   need_languages             what scripts are written in
+#   programs                   $PROGRAMS/zcp and the examples that tests start, not optimised
+#   fixture_program            $FIXTURE, the `everything` example, optimised
+#   rmcp_programs              $RMCP/interop-rmcp, tasks and small_server
 #   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -177,24 +180,45 @@ end_install() {
     echo "$*" >"$stamp"
 }
 
-# The programs the tests start, all in one build: each by itself would have features of its own, and
-# build what they share again.
-release_programs() {
+# Cargo builds a dependency again for every set of features it is asked for, and the packages of one
+# command share theirs. So everything without optimisation is built with `--workspace`, as `unit`
+# does, and the one server that is optimised is built with the features of `soak`.
+BUILDS=${CARGO_TARGET_DIR:-$ROOT/target}
+PROGRAMS=$BUILDS/debug
+FIXTURE=$BUILDS/release/examples/everything
+OPTIMISED=(--release -p zcp --features redis,sqlite)
+RMCP=$ROOT/target/interop-rmcp/debug
+
+# Without an example the features of tests would be left out. Tests need not ask cargo again.
+programs() {
     need cargo
-    (cd "$ROOT" && cargo build --release --workspace \
-        --example everything --example conformance_client --bin zcp)
+    (cd "$ROOT" && cargo build --quiet --workspace --bin zcp \
+        --example conformance_client --example everything --example printing) ||
+        fail "the zcp command does not build"
+    export ZCP_TESTS_BUILT=1
+}
+
+fixture_program() {
+    need cargo
+    (cd "$ROOT" && cargo build --quiet "${OPTIMISED[@]}" --example everything) ||
+        fail "the fixture server does not build"
+}
+
+# A client and a server made with rmcp: a workspace of its own.
+rmcp_programs() {
+    need cargo
+    cargo build --quiet --locked --manifest-path "$ROOT/tests/interop/rmcp/Cargo.toml" \
+        --target-dir "$ROOT/target/interop-rmcp" || fail "the programs with rmcp do not build"
 }
 
 fixture_server() {
-    need cargo
     need python3
-    local build=${CARGO_TARGET_DIR:-$ROOT/target} port tries=0
-    release_programs ||
-        fail "the fixture server does not build"
+    fixture_program
+    local port tries=0
 
     port=$(free_port)
     FIXTURE_LOG=$(mktemp "${TMPDIR:-/tmp}/everything.XXXXXX")
-    "$build/release/examples/everything" --http "127.0.0.1:$port" "$@" >"$FIXTURE_LOG" 2>&1 &
+    "$FIXTURE" --http "127.0.0.1:$port" "$@" >"$FIXTURE_LOG" 2>&1 &
     FIXTURE_PID=$!
     trap stop_fixture EXIT
 

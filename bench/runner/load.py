@@ -10,8 +10,8 @@ PATIENCE = 300
 
 
 class Load:
-    def __init__(self, pins):
-        self.pins = pins
+    def __init__(self, pins, program=None):
+        self.pins, self.program = pins, program or places.load_program()
 
     def calls(self, running, era, operation, connections, seconds, warm, wire="http"):
         """Calls on many connections, for some seconds."""
@@ -50,7 +50,7 @@ class Load:
         return self.run("startup", options + command, server.env)
 
     def run(self, command, options, env=None):
-        line = [*self.pins.load, str(places.load_program()), command, *map(str, options)]
+        line = [*self.pins.load, str(self.program), command, *map(str, options)]
         try:
             said = subprocess.run(
                 line,

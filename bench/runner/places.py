@@ -22,5 +22,9 @@ def release():
     return target() / "release"
 
 
+def debug():
+    return target() / "debug"
+
+
 def load_program():
     return release() / "load"

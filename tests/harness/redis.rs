@@ -22,7 +22,7 @@ impl RedisServer {
 
     /// Starts one with more arguments.
     pub async fn with(args: &[&str]) -> Self {
-        let port = crate::http::free_address().port();
+        let port = free_port();
         let folder = std::env::temp_dir().join(format!("zcp-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("it can be made");
         let process = start(port, &folder, args);
@@ -77,10 +77,17 @@ impl RedisServer {
     }
 }
 
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
 fn start(port: u16, folder: &Path, args: &[&str]) -> Child {
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/test-tools/redis/bin");
+    // `soak` is a test of another package, whose folder is deeper.
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(1);
+    let fetched = above.map(|folder| folder.join("target/test-tools/redis/bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::env::split_paths(&path).chain([fetched])).expect("a path");
+    let path = std::env::join_paths(std::env::split_paths(&path).chain(fetched)).expect("a path");
     Command::new("sh")
         .args(["-c", "exec redis-server \"$@\"", "redis-server"])
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"])

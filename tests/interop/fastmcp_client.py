@@ -17,10 +17,16 @@ class Client:
     revision = "2026-07-28"
     not_found = -32602
 
-    def __init__(self, transport, target):
-        self.transport, self.target = transport, target
+    def __init__(self, transport, target, mode="auto"):
+        self.transport, self.target, self.mode = transport, target, mode
         self.witness = steps.Witness(target)
         self.logs = []
+
+    def handshaking(self):
+        """The same client in a session: the revisions before 2026-07-28."""
+        client = Client(self.transport, self.target, mode="legacy")
+        client.revision = "2025-11-25"
+        return client
 
     async def connect(self):
         server = self.target
@@ -28,6 +34,7 @@ class Client:
             server = StdioTransport(command=self.witness.command, args=self.witness.args)
         self.client = fastmcp.Client(
             server,
+            mode=self.mode,
             roots=[steps.ROOT],
             sampling_handler=self.sample,
             elicitation_handler=self.elicit,

@@ -7,19 +7,28 @@ A column is `CLIENT VERSION TRANSPORT COMMAND...`; the command prints one JSON l
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 STEPS = [
-    "connect", "list_pages", "progress", "structured", "invalid_output", "invalid_arguments", "cancel", "sampling",
-    "elicitation", "roots", "resources", "resource_updated", "prompts", "completion", "logging", "list_changed",
-    "close",
+    "connect", "list_pages", "progress", "structured", "invalid_output", "invalid_arguments", "cancel",
+    "stays_cancelled", "sampling", "elicitation", "roots", "resources", "resource_updated", "prompts", "completion",
+    "logging", "list_changed", "close",
 ]
 # Every step may take 20 s of its own.
 PROGRAM_SECONDS = 20 * len(STEPS) + 30
+# Columns that run at the same time: most of what they do is waiting.
+AT_ONCE = 4
+SERVER_SECONDS = 10
 WIDTH = 7
 COLOURS = {"ok": "\x1b[32m", "FAIL": "\x1b[31m", "n/a": "\x1b[33m"}
 
@@ -42,16 +51,26 @@ class Column:
     def name(self):
         return f"{self.client} {self.transport}"
 
-    def run(self, target, results):
+    def run(self, server, results):
+        begun = time.monotonic()
+        try:
+            with reached(self.transport, server, results / f"{self.client}.{self.transport}.server.log") as target:
+                self.perform(target, results)
+        except ServerFailed as why:
+            self.lines.clear()
+            self.end = str(why)
+        print(f"{self.client} {self.version} over {self.transport}: {time.monotonic() - begun:.0f} s", flush=True)
+
+    def perform(self, target, results):
         with open(results / f"{self.client}.{self.transport}.log", "w+") as log:
             program = [*self.command, self.transport, target]
             try:
                 done = subprocess.run(
                     program, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, timeout=PROGRAM_SECONDS, text=True
                 )
-                output, self.end = done.stdout, f"ended with status {done.returncode}"
+                output, self.end = done.stdout, f"the program ended with status {done.returncode}"
             except subprocess.TimeoutExpired as late:
-                output, self.end = (late.stdout or b"").decode(), f"was stopped after {PROGRAM_SECONDS} s"
+                output, self.end = (late.stdout or b"").decode(), f"the program was stopped after {PROGRAM_SECONDS} s"
             log.seek(0)
             self.end += "".join(f"\n        {line}" for line in log.read().splitlines()[-5:])
         (results / f"{self.client}.{self.transport}.jsonl").write_text(output)
@@ -63,14 +82,53 @@ class Column:
         """What stands in the matrix, and what is said about it."""
         line = self.lines.get(step)
         if line is None:
-            return "FAIL", f"the program {self.end}"
+            return "FAIL", self.end
         if "cannot" in line:
             return "n/a", line["cannot"]
         return ("ok" if line["ok"] else "FAIL"), line["detail"]
 
 
-def targets(server, url):
-    return {"stdio": server, "http": url, "ws": url.replace("http://", "ws://", 1).removesuffix("/mcp") + "/ws"}
+class ServerFailed(Exception):
+    """The server did not start, or did not stay until it was told to end."""
+
+
+@contextmanager
+def reached(transport, server, log):
+    """Where the client finds the server: each column has its own, so that none sees what another one changes."""
+    if transport == "stdio":
+        yield server
+        return
+    port = free_port()
+    with open(log, "w+") as output:
+        command = [server, "--http", f"127.0.0.1:{port}", "--page-size", "15"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            wait_until_healthy(port, process)
+            yield f"http://127.0.0.1:{port}/mcp" if transport == "http" else f"ws://127.0.0.1:{port}/ws"
+            if process.poll() is not None:
+                raise ServerFailed(f"the server ended with status {process.returncode}; its log is {log}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(SERVER_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_until_healthy(port, process):
+    end = time.monotonic() + SERVER_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    raise ServerFailed("the server does not answer GET /healthz")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 def show(columns):
@@ -108,15 +166,12 @@ def reasons(columns, kind):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
-    parser.add_argument("--url", required=True)
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("columns", nargs="+", type=Column.parse)
     asked = parser.parse_args()
     asked.results.mkdir(parents=True, exist_ok=True)
-    where = targets(asked.server, asked.url)
-    for column in asked.columns:
-        print(f"{column.client} {column.version} over {column.transport}", flush=True)
-        column.run(where[column.transport], asked.results)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda column: column.run(asked.server, asked.results), asked.columns))
     show(asked.columns)
     reasons(asked.columns, "n/a")
     failed = reasons(asked.columns, "FAIL")

@@ -26,6 +26,9 @@ class Client:
         self.session_id = lambda: None
         self.progressing = None
 
+    def handshaking(self):
+        return None  # every connection of this SDK is a session
+
     async def connect(self):
         self.session, opened = await self.owner.open(self.opened())
         return opened.serverInfo.name, opened.protocolVersion

@@ -16,10 +16,16 @@ class Client:
     revision = "2026-07-28"
     not_found = -32602
 
-    def __init__(self, transport, target):
-        self.transport, self.target = transport, target
+    def __init__(self, transport, target, mode="auto"):
+        self.transport, self.target, self.mode = transport, target, mode
         self.owner, self.witness = steps.Owner(), steps.Witness(target)
         self.logs = []
+
+    def handshaking(self):
+        """The same client in a session: the revisions before 2026-07-28."""
+        client = Client(self.transport, self.target, mode="legacy")
+        client.revision = "2025-11-25"
+        return client
 
     async def connect(self):
         server = self.target
@@ -28,6 +34,7 @@ class Client:
         self.mcp = await self.owner.open(
             Mcp(
                 server,
+                mode=self.mode,
                 sampling_callback=self.sample,
                 elicitation_callback=self.elicit,
                 list_roots_callback=self.roots,

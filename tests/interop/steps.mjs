@@ -11,12 +11,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const STEP_SECONDS = 20;
+// Clients come back for a stream that ended without a response after a second or so, several times.
+const STAYS_SECONDS = 10;
 const SERVER_ARGS = ['--stdio', '--page-size', '15'];
 
 const TOOLS = [
   'test_simple_text', 'test_tool_with_progress', 'test_tool_with_logging', 'test_structured_output',
   'test_invalid_output', 'slow_compute', 'test_cancelled_labels', 'test_sampling', 'test_elicitation',
-  'test_list_roots', 'test_trigger_resource_update', 'test_trigger_tool_change',
+  'test_list_roots', 'test_runs', 'test_trigger_resource_update', 'test_trigger_tool_change',
 ];
 const FORECAST = { city: 'Oslo', temperature: 21.5, conditions: 'clear' };
 const WATCHED = 'test://watched-resource';
@@ -94,6 +96,38 @@ async function cancelledLabels(client) {
   return labels;
 }
 
+/** Cancels a call after its first progress notification; gives its label. */
+async function beginAndCancel(client) {
+  const label = `interop-${randomUUID()}`;
+  const abort = new AbortController();
+  let started;
+  const first = new Promise(resolve => (started = resolve));
+  const call = client
+    .call('slow_compute', { seconds: 30, label }, { signal: abort.signal, onprogress: () => started('progress') })
+    .then(result => `answered ${JSON.stringify(result)}`, error => `raised ${error.message}`);
+  assert.equal(await Promise.race([first, call]), 'progress', 'ended without progress');
+  abort.abort('no longer wanted');
+  assert.match(await call, /^raised/);
+  return label;
+}
+
+const runsOf = async (client, label) => JSON.parse(text(await client.call('test_runs', { label })));
+
+/** The tool stops within a second of the cancel, and is not started again while the connection is open. */
+async function cancelledOnce(client) {
+  const label = await beginAndCancel(client);
+  const cancelled = Date.now();
+  let runs = await runsOf(client, label);
+  for (; runs.running && Date.now() < cancelled + 1000; runs = await runsOf(client, label)) await sleep(50);
+  while (runs.started === 1 && runs.running === 0 && Date.now() < cancelled + STAYS_SECONDS * 1000) {
+    await sleep(500);
+    runs = await runsOf(client, label);
+  }
+  const after = `${(Date.now() - cancelled) / 1000} s after the call was cancelled in ${client.revision}`;
+  assert.equal(runs.started, 1, `the tool had been started ${runs.started} times ${after}`);
+  assert.equal(runs.running, 0, `the tool was running ${after}`);
+}
+
 const STEPS = {
   async connect(client) {
     const { name, revision } = await client.connect();
@@ -161,16 +195,7 @@ const STEPS = {
   },
 
   async cancel(client) {
-    const label = `interop-${randomUUID()}`;
-    const abort = new AbortController();
-    let started;
-    const first = new Promise(resolve => (started = resolve));
-    const call = client
-      .call('slow_compute', { seconds: 30, label }, { signal: abort.signal, onprogress: () => started('progress') })
-      .then(result => `answered ${JSON.stringify(result)}`, error => `raised ${error.message}`);
-    assert.equal(await Promise.race([first, call]), 'progress', 'ended without progress');
-    abort.abort('no longer wanted');
-    assert.match(await call, /^raised/);
+    const label = await beginAndCancel(client);
     const next = client.call('test_simple_text', {});
     assert(await Promise.race([next.then(text), sleep(2000)]), 'no answer within 2 s of the cancel');
     let labels = [];
@@ -178,6 +203,15 @@ const STEPS = {
       labels = await cancelledLabels(client);
     }
     assert(labels.includes(label), `the server was never told: cancelled labels are ${labels}`);
+  },
+
+  // With each kind of connection this client has: only a session's streams are resumed.
+  async stays_cancelled(client) {
+    const handshaking = client.handshaking?.();
+    if (!handshaking) return await cancelledOnce(client);
+    await handshaking.connect();
+    await Promise.all([cancelledOnce(client), cancelledOnce(handshaking)]).finally(() => handshaking.close());
+    return 'also in a session of 2025-11-25';
   },
 
   async sampling(client) {

@@ -14,12 +14,14 @@ import time
 import uuid
 
 STEP_SECONDS = 20
+# Clients come back for a stream that ended without a response after a second or so, several times.
+STAYS_SECONDS = 10
 SERVER_ARGS = ["--stdio", "--page-size", "15"]
 
 TOOLS = {
     "test_simple_text", "test_tool_with_progress", "test_tool_with_logging", "test_structured_output",
     "test_invalid_output", "slow_compute", "test_cancelled_labels", "test_sampling", "test_elicitation",
-    "test_list_roots", "test_trigger_resource_update", "test_trigger_tool_change",
+    "test_list_roots", "test_runs", "test_trigger_resource_update", "test_trigger_tool_change",
 }
 FORECAST = {"city": "Oslo", "temperature": 21.5, "conditions": "clear"}
 MODEL_SAYS = "from the client's model"
@@ -155,7 +157,8 @@ async def invalid_arguments(client):
     return f"isError: {first_line(text(result))}"
 
 
-async def cancel(client):
+async def begin_and_cancel(client):
+    """Cancels a call after its first progress notification; gives its label."""
     label = f"interop-{uuid.uuid4()}"
     started = asyncio.Event()
 
@@ -167,6 +170,11 @@ async def cancel(client):
     await asyncio.wait({call, waiting}, return_when=asyncio.FIRST_COMPLETED)
     assert started.is_set(), f"ended without progress: {call.exception() or call.result()}"
     await client.cancel(call)
+    return label
+
+
+async def cancel(client):
+    label = await begin_and_cancel(client)
     async with asyncio.timeout(2):
         assert text(await client.call("test_simple_text", {})), "no text after the cancel"
     end = time.monotonic() + 5
@@ -179,6 +187,41 @@ async def cancelled_labels(client):
     labels = json.loads(text(await client.call("test_cancelled_labels", {})))
     assert isinstance(labels, list), f"not a list: {labels}"
     return labels
+
+
+async def stays_cancelled(client):
+    """With each kind of connection this client has: only a session's streams are resumed."""
+    handshaking = client.handshaking()
+    if handshaking is None:
+        return await cancelled_once(client)
+    await handshaking.connect()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cancelled_once(client))
+            tasks.create_task(cancelled_once(handshaking))
+    finally:
+        await handshaking.close()
+    return "also in a session of 2025-11-25"
+
+
+async def cancelled_once(client):
+    """The tool stops within a second of the cancel, and is not started again while the connection is open."""
+    label = await begin_and_cancel(client)
+    cancelled = time.monotonic()
+    runs = await runs_of(client, label)
+    while runs["running"] and time.monotonic() < cancelled + 1:
+        await asyncio.sleep(0.05)
+        runs = await runs_of(client, label)
+    while runs == {"started": 1, "running": 0} and time.monotonic() < cancelled + STAYS_SECONDS:
+        await asyncio.sleep(0.5)
+        runs = await runs_of(client, label)
+    after = f"{time.monotonic() - cancelled:.1f} s after the call was cancelled in {client.revision}"
+    assert runs["started"] == 1, f"the tool had been started {runs['started']} times {after}"
+    assert runs["running"] == 0, f"the tool was running {after}"
+
+
+async def runs_of(client, label):
+    return json.loads(text(await client.call("test_runs", {"label": label})))
 
 
 async def sampling(client):
@@ -264,8 +307,8 @@ async def close(client):
 
 
 STEPS = [
-    connect, list_pages, progress, structured, invalid_output, invalid_arguments, cancel, sampling, elicitation,
-    roots, resources, resource_updated, prompts, completion, logging, list_changed, close,
+    connect, list_pages, progress, structured, invalid_output, invalid_arguments, cancel, stays_cancelled, sampling,
+    elicitation, roots, resources, resource_updated, prompts, completion, logging, list_changed, close,
 ]
 
 

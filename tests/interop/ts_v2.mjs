@@ -13,12 +13,12 @@ class Adapter {
   logs = [];
   updates = new Inbox();
   changes = new Inbox();
-  client = new Client(
-    { name: 'interop', version: '1' },
-    { capabilities: CAPABILITIES, versionNegotiation: { mode: 'auto' } },
-  );
 
-  constructor(kind, target) {
+  constructor(kind, target, mode = 'auto') {
+    this.client = new Client(
+      { name: 'interop', version: '1' },
+      { capabilities: CAPABILITIES, versionNegotiation: { mode } },
+    );
     this.kind = kind;
     this.target = target;
     this.witness = new Witness(target);
@@ -28,6 +28,11 @@ class Adapter {
     this.client.setNotificationHandler('notifications/message', ({ params }) => void this.logs.push(params.data));
     this.client.setNotificationHandler('notifications/resources/updated', ({ params }) => this.updates.push(params.uri));
     this.client.setNotificationHandler('notifications/tools/list_changed', () => this.changes.push());
+  }
+
+  /** The same client in a session: the revisions before 2026-07-28. */
+  handshaking() {
+    return Object.assign(new Adapter(this.kind, this.target, 'legacy'), { revision: '2025-11-25' });
   }
 
   async connect() {

@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::handler::{Handler, MODEL_SAYS, ROOT, USER_NAME};
 
-pub const STEPS: [&str; 17] = [
+pub const STEPS: [&str; 18] = [
     "connect",
     "list_pages",
     "progress",
@@ -29,6 +29,7 @@ pub const STEPS: [&str; 17] = [
     "invalid_output",
     "invalid_arguments",
     "cancel",
+    "stays_cancelled",
     "sampling",
     "elicitation",
     "roots",
@@ -41,7 +42,7 @@ pub const STEPS: [&str; 17] = [
     "close",
 ];
 
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 13] = [
     "test_simple_text",
     "test_tool_with_progress",
     "test_tool_with_logging",
@@ -52,9 +53,12 @@ const TOOLS: [&str; 12] = [
     "test_sampling",
     "test_elicitation",
     "test_list_roots",
+    "test_runs",
     "test_trigger_resource_update",
     "test_trigger_tool_change",
 ];
+/// How long a cancelled call is looked after.
+const STAYS: Duration = Duration::from_secs(10);
 const WATCHED: &str = "test://watched-resource";
 const NOT_FOUND: i32 = -32602;
 
@@ -107,6 +111,7 @@ impl Session {
             "invalid_output" => self.invalid_output().await,
             "invalid_arguments" => self.invalid_arguments().await,
             "cancel" => self.cancel().await,
+            "stays_cancelled" => self.stays_cancelled().await,
             "sampling" => {
                 self.expect("test_sampling", json!({ "prompt": "hi" }), MODEL_SAYS)
                     .await
@@ -142,20 +147,11 @@ impl Session {
     }
 
     async fn connect(&mut self) -> Outcome {
-        let handler = self.handler.take().ok_or("connected before")?;
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: None,
         };
-        let client = if self.transport == "http" {
-            let transport = StreamableHttpClientTransport::from_uri(self.target.as_str());
-            handler.serve_with_lifecycle(transport, lifecycle).await?
-        } else {
-            handler
-                .serve_with_lifecycle(self.server()?, lifecycle)
-                .await?
-        };
-        let client = self.client.insert(client);
+        let client = self.open(lifecycle).await?;
         let peer = client
             .peer_info()
             .ok_or("the server has not been introduced")?;
@@ -170,6 +166,22 @@ impl Session {
             "negotiated {revision}, both sides know 2026-07-28"
         );
         Ok(format!("protocol revision {revision}"))
+    }
+
+    async fn open(
+        &mut self,
+        lifecycle: ClientLifecycleMode,
+    ) -> Outcome<&RunningService<RoleClient, Handler>> {
+        let handler = self.handler.take().ok_or("connected before")?;
+        let client = if self.transport == "http" {
+            let transport = StreamableHttpClientTransport::from_uri(self.target.as_str());
+            handler.serve_with_lifecycle(transport, lifecycle).await?
+        } else {
+            handler
+                .serve_with_lifecycle(self.server()?, lifecycle)
+                .await?
+        };
+        Ok(self.client.insert(client))
     }
 
     /// The server as a child process, started so that the way it ended can be read afterwards.
@@ -291,7 +303,8 @@ impl Session {
         }
     }
 
-    async fn cancel(&mut self) -> Outcome {
+    /// Cancels a call after its first progress notification; gives its label.
+    async fn begin_and_cancel(&mut self) -> Outcome {
         while self.progress.try_recv().is_ok() {}
         let label = format!(
             "interop-rmcp-{}-{:?}",
@@ -302,11 +315,15 @@ impl Session {
         let arguments = json!({ "seconds": 30, "label": label });
         // rmcp cancels a call whose future is dropped, which the losing branch is.
         tokio::select! {
-            _ = self.progress.recv() => {}
+            _ = self.progress.recv() => Ok(label),
             result = client.call_tool(request("slow_compute", arguments)) => {
-                return Err(format!("ended without progress: {result:?}").into());
+                Err(format!("ended without progress: {result:?}").into())
             }
         }
+    }
+
+    async fn cancel(&mut self) -> Outcome {
+        let label = self.begin_and_cancel().await?;
         let answer = timeout(
             Duration::from_secs(2),
             self.call("test_simple_text", json!({})),
@@ -327,6 +344,46 @@ impl Session {
             );
             sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// With each kind of connection: only a session's streams are resumed.
+    async fn stays_cancelled(&mut self) -> Outcome {
+        let mut handshaking = Self::new(&self.transport, &self.target);
+        handshaking.status.set_extension("handshaking");
+        handshaking.open(ClientLifecycleMode::Initialize).await?;
+        tokio::try_join!(
+            self.cancelled_once("2026-07-28"),
+            handshaking.cancelled_once("2025-11-25")
+        )?;
+        handshaking.close().await?;
+        Ok("also in a session of 2025-11-25".into())
+    }
+
+    /// The tool stops within a second of the cancel, and is not started again while the connection
+    /// is open.
+    async fn cancelled_once(&mut self, revision: &str) -> Outcome<()> {
+        let label = self.begin_and_cancel().await?;
+        let cancelled = Instant::now();
+        let mut runs = self.runs_of(&label).await?;
+        while runs["running"] != 0 && cancelled.elapsed() < Duration::from_secs(1) {
+            sleep(Duration::from_millis(50)).await;
+            runs = self.runs_of(&label).await?;
+        }
+        while runs == json!({ "started": 1, "running": 0 }) && cancelled.elapsed() < STAYS {
+            sleep(Duration::from_millis(500)).await;
+            runs = self.runs_of(&label).await?;
+        }
+        let after = cancelled.elapsed().as_secs_f32();
+        ensure!(
+            runs == json!({ "started": 1, "running": 0 }),
+            "{runs} {after:.1} s after the call was cancelled in {revision}"
+        );
+        Ok(())
+    }
+
+    async fn runs_of(&self, label: &str) -> Outcome<Value> {
+        let said = text(&self.call("test_runs", json!({ "label": label })).await?);
+        Ok(serde_json::from_str(&said)?)
     }
 
     async fn resources(&mut self) -> Outcome {
