@@ -7,7 +7,7 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use zcp::{Pipe, Server, Transport};
+use zcp::{Pipe, Runtime, Server, Transport};
 
 /// One conversation over pipes.
 #[derive(Debug)]
@@ -21,12 +21,16 @@ pub struct PipeClient {
 
 impl PipeClient {
     /// Starts the server.
-    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub fn new(server: Server) -> Self {
+        Self::serving(server.build().expect("the server has no mistakes"))
+    }
+
+    /// Serves a runtime that other clients may share.
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
+    pub fn serving(runtime: Runtime) -> Self {
         let (input, server_input) = tokio::io::duplex(1 << 20);
         let (server_output, output) = tokio::io::duplex(1 << 20);
         let stop = CancellationToken::new();
-        let runtime = server.build().expect("the server has no mistakes");
         let pipe = Pipe { input: server_input, output: server_output };
         let serving = pipe.serve(runtime, stop.clone());
         let served: JoinHandle<()> = tokio::spawn(async move {

@@ -238,19 +238,14 @@ impl Caller {
         }
     }
 
-    /// The caller that both know: the same principal with the scopes that both have, until the
-    /// earlier end. None if the principals differ.
-    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
-        if self == other {
-            return Some(self.clone());
-        }
-        if self.principal() != other.principal() {
+    /// The caller of a call that began as `self` and is taken up by the same principal now: with
+    /// the scopes that it had then and has still. None if the principals differ.
+    pub(crate) fn taken_up_by(&self, now: &Self) -> Option<Self> {
+        if self.principal() != now.principal() {
             return None;
         }
-        let scopes = self.scopes().and(other.scopes());
-        let expires = self.expires().into_iter().chain(other.expires()).min();
-        let principal = self.principal().clone();
-        Some(Self(Some(Arc::new(Known { principal, scopes, expires, view: None }))))
+        let scopes = self.scopes().and(now.scopes());
+        Some(now.clone().granted(scopes))
     }
 
     /// Who the extensions of a message say is calling.
@@ -261,6 +256,11 @@ impl Caller {
         extensions.get::<Principal>().map_or(Self::ANONYMOUS, |known| Self::new(known.clone()))
     }
 }
+
+/// The address of the peer that sent a message, in the extensions of its request. Behind a proxy it
+/// is the proxy's, unless a layer of the transport replaces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PeerAddress(pub std::net::IpAddr);
 
 /// A caller as stores hold it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -289,11 +289,6 @@ impl StoredCaller {
         };
         let known = Known { principal, scopes, expires, view: None };
         Some(Caller((known != Known::default()).then(|| Arc::new(known))))
-    }
-
-    /// What the principal is named by.
-    pub(crate) fn key(&self) -> &str {
-        &self.principal
     }
 }
 
@@ -376,9 +371,9 @@ mod tests {
         let ann = Caller::new(Principal::new("ann"));
         let then = ann.clone().granted(Scopes::new(["read", "write"]));
         let now = ann.clone().granted(Scopes::new(["read", "admin"]));
-        let both = then.and(&now).unwrap();
+        let both = then.taken_up_by(&now).unwrap();
         assert_eq!(both.scopes(), &Scopes::new(["read"]));
-        assert_eq!(then.and(&Caller::new(Principal::new("bob"))), None);
-        assert_eq!(Caller::ANONYMOUS.and(&ann), None);
+        assert_eq!(then.taken_up_by(&Caller::new(Principal::new("bob"))), None);
+        assert_eq!(Caller::ANONYMOUS.taken_up_by(&ann), None);
     }
 }

@@ -10,7 +10,7 @@ mod server;
 pub mod store;
 pub mod transport;
 
-pub use auth::{Caller, Principal, Scopes, View};
+pub use auth::{Caller, PeerAddress, Principal, Scopes, View};
 pub use protocol::mcp::Mcp;
 pub use runtime::{
     Runtime, Service,

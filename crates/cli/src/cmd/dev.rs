@@ -102,6 +102,7 @@ mod tests {
             tool: tool.into(),
             script: tool.into(),
             by: Ok(tool.into()),
+            warnings: vec![],
             is_confined: confined,
             changed: None,
         };

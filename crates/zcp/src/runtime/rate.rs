@@ -1,8 +1,11 @@
 //! A limit on how often each caller may call.
 
-use super::call::{Call, Fault, Op, Outcome};
+use super::{
+    call::{Call, Fault, Op, Outcome},
+    ctx::Ctx,
+};
 use crate::{
-    auth::Principal,
+    auth::{PeerAddress, Principal},
     store::{If, Store},
 };
 use bytes::Bytes;
@@ -11,6 +14,7 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -42,7 +46,7 @@ pub struct RateLimit {
 /// What is counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Counted {
-    caller: Principal,
+    who: Who,
     /// Each tool by itself, if that is so.
     tool: Option<String>,
 }
@@ -50,10 +54,31 @@ struct Counted {
 impl Counted {
     /// Where a store counts them.
     fn key(&self) -> String {
-        let all = format!("{:?}", (self.caller.as_str(), &self.tool));
+        let all = format!("{:?}", (&self.who, &self.tool));
         let digest = Sha256::digest(all);
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         format!("rate/{name}")
+    }
+}
+
+/// Who is counted: anonymous callers by their address, and by their session where the transport
+/// knows no address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Who {
+    Principal(Principal),
+    Address(IpAddr),
+    Session(Arc<str>),
+    Anonymous,
+}
+
+impl Who {
+    fn of(ctx: &Ctx) -> Self {
+        match (ctx.principal(), ctx.get::<PeerAddress>(), &ctx.about().conversation) {
+            (principal, _, _) if !principal.is_anonymous() => Self::Principal(principal.clone()),
+            (_, Some(PeerAddress(address)), _) => Self::Address(*address),
+            (_, None, Some(conversation)) => Self::Session(conversation.name()),
+            (_, None, None) => Self::Anonymous,
+        }
     }
 }
 
@@ -90,12 +115,19 @@ impl RateLimit {
         Self { store: Some(store), ..self }
     }
 
-    fn counted(&self, call: &Call) -> Counted {
+    /// What a call counts as; nothing if it is not counted.
+    fn counted(&self, call: &Call) -> Option<Counted> {
         let tool = match &call.op {
-            Op::CallTool { name, .. } if self.each_tool => Some(name.to_string()),
+            // Whoever made a call may always stop it, and answer what it asks.
+            Op::Cancel { .. } | Op::Answer { .. } => return None,
+            // Only tools that are there: a caller can think of any number of names.
+            Op::CallTool { name, .. } if self.each_tool => {
+                let catalog = call.ctx.about().runtime.catalog();
+                catalog.find_tool(name).map(|tool| tool.info.name.clone())
+            }
             _ => None,
         };
-        Counted { caller: call.ctx.principal().clone(), tool }
+        Some(Counted { who: Who::of(&call.ctx), tool })
     }
 
     /// Takes a token, or says how long until there is one.
@@ -106,8 +138,13 @@ impl RateLimit {
             let earned = now.duration_since(bucket.filled).as_secs_f64() * self.rate;
             (bucket.tokens + earned).min(self.burst)
         };
-        if buckets.len() >= CALLERS {
+        if buckets.len() >= CALLERS && !buckets.contains_key(&counted) {
             buckets.retain(|_, bucket| fill(bucket) < self.burst);
+            // All of them are in use: somebody must wait.
+            if buckets.len() >= CALLERS {
+                let step = Duration::try_from_secs_f64(1.0 / self.rate);
+                return Err(step.unwrap_or(Duration::MAX));
+            }
         }
         let full = Bucket { tokens: self.burst, filled: now };
         let bucket = buckets.entry(counted).or_insert(full);
@@ -185,7 +222,9 @@ where
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let counted = self.limit.counted(&call);
+        let Some(counted) = self.limit.counted(&call) else {
+            return Either::Left(Either::Left(self.inner.call(call)));
+        };
         let Some(store) = self.limit.store.clone() else {
             return Either::Left(match self.limit.take(counted) {
                 Ok(()) => Either::Left(self.inner.call(call)),

@@ -3,7 +3,7 @@
 use super::{
     Mcp, headers, offer,
     retry::Retry,
-    session::{Remember, SUBSCRIPTIONS},
+    session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     tasks::{self, Design},
 };
 use crate::{
@@ -322,9 +322,10 @@ fn enter_session(
             if method == "resources/unsubscribe" {
                 let op = Op::Unsubscribe { uri: uri.clone() };
                 Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
-            } else if !session.may_subscribe() {
+            } else if !session.may_subscribe(&uri) {
                 return Err(RpcError::invalid_params(format!(
-                    "a session may subscribe to {SUBSCRIPTIONS} resources: unsubscribe from some"
+                    "a session may subscribe to {SUBSCRIPTIONS} resources, whose URIs have \
+                     {SUBSCRIBED_BYTES} bytes: unsubscribe from some"
                 )));
             } else if mcp.runtime.catalog().find_resource(&uri).is_some() {
                 let op = Op::Subscribe { uri: uri.clone() };

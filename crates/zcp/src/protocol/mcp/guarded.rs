@@ -77,7 +77,7 @@ impl Mcp {
     }
 
     /// Asks the layers whether something may be done that is no request.
-    pub(crate) async fn allows(
+    async fn allows(
         &self,
         op: Op,
         params: Option<ByteString>,
@@ -95,6 +95,15 @@ impl Mcp {
             Outcome::Fault(fault) => Err(render::error(revision, fault)),
             _ => Err(RpcError::internal("a layer answered for something else")),
         }
+    }
+
+    /// Asks the layers whether a session's stream of changes may be opened.
+    pub(crate) async fn may_listen(&self, extensions: Extensions) -> Result<(), RpcError> {
+        if !self.runtime.is_layered() {
+            return Ok(());
+        }
+        let uris = self.session.as_ref().map(|session| session.subscriptions());
+        self.allows(Op::Listen { uris: uris.unwrap_or_default() }, None, extensions).await
     }
 
     /// Does something that is not answered, if the layers allow it.

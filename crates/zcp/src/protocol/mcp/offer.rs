@@ -1,6 +1,9 @@
 //! What the server offers: its capabilities, computed from what is there.
 
-use super::{session::SUBSCRIPTIONS, tasks};
+use super::{
+    session::{SUBSCRIBED_BYTES, SUBSCRIPTIONS},
+    tasks,
+};
 use crate::runtime::Runtime;
 use serde_json::json;
 use zcp_wire::{
@@ -111,8 +114,13 @@ pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
 
 /// The resources that are there, of a number that can be told of.
 fn known(runtime: &Runtime, mut wanted: Vec<String>) -> Vec<String> {
-    let catalog = runtime.catalog();
-    wanted.retain(|uri| catalog.find_resource(uri).is_some());
+    // First: looking up a URI takes time that grows with the templates.
     wanted.truncate(SUBSCRIPTIONS);
+    let catalog = runtime.catalog();
+    let mut bytes = 0;
+    wanted.retain(|uri| {
+        bytes += uri.len();
+        bytes <= SUBSCRIBED_BYTES && catalog.find_resource(uri).is_some()
+    });
     wanted
 }

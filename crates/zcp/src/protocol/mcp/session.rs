@@ -32,6 +32,8 @@ use zcp_wire::{
 const UNUSED: Duration = Duration::from_secs(5 * 60);
 /// Resources one session may subscribe to.
 pub(crate) const SUBSCRIPTIONS: usize = 1000;
+/// Bytes of their URIs: the session's record is written anew with each.
+pub(crate) const SUBSCRIBED_BYTES: usize = 64 * 1024;
 /// Pages one session's user may be on the way to.
 const VISITS: usize = 100;
 
@@ -276,8 +278,10 @@ impl Session {
     }
 
     /// Whether there is room for one more subscription.
-    pub(crate) fn may_subscribe(&self) -> bool {
-        lock(&self.memory).subscriptions().count() < SUBSCRIPTIONS
+    pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
+        let memory = lock(&self.memory);
+        let bytes: usize = memory.subscriptions().map(String::len).sum();
+        memory.subscriptions().count() < SUBSCRIPTIONS && bytes + uri.len() <= SUBSCRIBED_BYTES
     }
 
     pub(crate) fn is_subscribed(&self, changed: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{
     Limits, Shared, event_stream, refusal, resume,
-    resume::{Adopting, Resumable},
+    resume::{Adopting, Made, Resumable},
     sessions::Live,
     status,
     watch::Watch,
@@ -141,7 +141,7 @@ async fn open(
     if let Err(error) = &answer.result {
         return Err(status::unopened(answer.id, error.clone()));
     }
-    http.sessions.keep(&live).await.map_err(|error| unavailable(&error))?;
+    http.sessions.keep(&live, None).await.map_err(|error| unavailable(&error))?;
     let mut response = status::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
         response.headers_mut().insert(&SESSION_ID, id.clone());
@@ -158,6 +158,7 @@ async fn in_session(
 ) -> Result<Response, Response> {
     let live = find(http, id_of(message), parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
+    let caller = Caller::of(&parts.extensions);
     let mut frames = match message {
         Message::One(Frame::Request(request)) => {
             live.mcp.call(request, params, shared(take(&mut parts.extensions)), release.clone())
@@ -183,11 +184,11 @@ async fn in_session(
         Poll::Ready(Some(first)) => Some(first),
         Poll::Pending => None,
     };
-    let request = match message {
-        Message::One(Frame::Request(request)) => Some(request.clone()),
+    let made = match message {
+        Message::One(Frame::Request(request)) => Some(Made { request: request.clone(), caller }),
         _ => None,
     };
-    let rest = Resumable::new(http, live, request, first, frames, release);
+    let rest = Resumable::new(http, live, made, first, frames, release);
     // In a box of its own: every connection has room for what answers its requests.
     Ok(Box::pin(rest.respond(http.limits.keep_alive)).await)
 }

@@ -4,6 +4,7 @@ mod accept;
 mod event_stream;
 mod exchange;
 mod guard;
+mod opened;
 mod pages;
 mod replay;
 mod resume;
@@ -69,6 +70,7 @@ pub(crate) struct Limits {
     pub(crate) read: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) connections: usize,
+    pub(crate) sessions: usize,
 }
 
 impl Default for Limits {
@@ -79,6 +81,7 @@ impl Default for Limits {
             read: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             connections: 16 * 1024,
+            sessions: 100_000,
         }
     }
 }
@@ -157,6 +160,14 @@ impl Http {
         self
     }
 
+    /// The maximum number of sessions that this process opens and keeps. Default: 100,000. Beyond it
+    /// the oldest session without a call or a stream under way ends.
+    #[must_use]
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.limits.sessions = sessions.max(1);
+        self
+    }
+
     /// A second name for the session header, beside `Mcp-Session-Id`: `x-zcp-session` unless said
     /// otherwise.
     #[must_use]
@@ -205,7 +216,7 @@ impl Http {
     fn door(self, runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Door {
         let shared = Arc::new(Shared {
             stateless: Mcp::stateless(runtime.clone(), closing.clone()),
-            sessions: Sessions::new(runtime.clone(), closing.clone()),
+            sessions: Sessions::new(runtime.clone(), closing.clone(), self.limits.sessions),
             limits: self.limits,
             session_header: self.session_header,
             runtime,

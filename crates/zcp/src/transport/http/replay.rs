@@ -1,13 +1,14 @@
 //! What a session's streams said, for a client that lost some of it.
 
 use crate::{
+    auth::{Caller, StoredCaller},
     runtime::Runtime,
     store::{Bound, If, Store, StoreError, StoreResult},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use zcp_wire::{Frame, Request, Response, RpcError};
+use zcp_wire::{Frame, Request, Response, RpcError, json};
 
 /// Frames of all its streams that are kept for one session, and the bytes of all of them.
 const KEEP: Bound = Bound::entries(1024);
@@ -64,8 +65,12 @@ impl Replay {
     }
 
     /// Notes which process answers a request on a stream: it may die before it has.
-    pub(super) async fn open(&self, stream: u64, name: &str, request: &str) -> StoreResult<()> {
-        self.note(stream, OPENED, &format!("{name} {request}")).await.map(drop)
+    pub(super) async fn open(&self, stream: u64, opened: &Opened) -> StoreResult<()> {
+        let Opened { name, caller, request } = opened;
+        let caller = json::text(&StoredCaller::from(caller));
+        let request = Frame::Request(request.clone()).to_text();
+        // Neither is more than a line.
+        self.note(stream, OPENED, &format!("{name} {caller}\n{request}")).await.map(drop)
     }
 
     /// Which process answers what on a stream, if that is still known.
@@ -77,9 +82,7 @@ impl Replay {
             .filter_map(|(_, entry)| parse(entry))
             .find(|(of, mark, _)| *of == stream && matches!(*mark, OPENED | ANSWERED | ENDED));
         let Some((_, OPENED, text)) = last else { return Ok(None) };
-        let Some((name, request)) = text.split_once(' ') else { return Ok(None) };
-        let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return Ok(None) };
-        Ok(Some(Opened { name: name.to_owned(), request }))
+        Ok(Opened::read(text))
     }
 
     /// Whether nobody else has begun to go on with what a process left undone.
@@ -125,10 +128,22 @@ impl Replay {
     }
 }
 
-/// A request, and the process that answers it.
+/// A request, who made it, and the process that answers it.
 pub(super) struct Opened {
     pub(super) name: String,
+    pub(super) caller: Caller,
     pub(super) request: Request,
+}
+
+impl Opened {
+    /// None if it cannot be read: nobody goes on with that.
+    fn read(text: &str) -> Option<Self> {
+        let (name, rest) = text.split_once(' ')?;
+        let (caller, request) = rest.split_once('\n')?;
+        let caller = serde_json::from_str::<StoredCaller>(caller).ok()?.read()?;
+        let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return None };
+        Some(Self { name: name.to_owned(), caller, request })
+    }
 }
 
 /// A stream being followed.

@@ -2,12 +2,13 @@
 
 use super::{
     Shared, event_stream, refusal,
-    replay::EventId,
+    replay::{EventId, Opened},
     revive::Elsewhere,
     sessions::{Live, append, end},
     status,
 };
 use crate::{
+    auth::Caller,
     runtime::{ctx::Release, metrics::Counted, presence::LEASE},
     store::StoreResult,
 };
@@ -44,14 +45,14 @@ impl Adopting {
         live: Arc<Live>,
         tracker: TaskTracker,
         stream: u64,
-        request: Request,
+        made: Made,
         frames: Frames,
     ) {
         // Before the log names this process: a stream it does not have has ended.
         live.attach(stream);
         let frames = Some(frames);
         let mut call = Self { live, tracker, stream, held: None, frames, is_open: false };
-        call.open(Some(request)).await;
+        call.open(Some(made)).await;
         call.let_go();
     }
 
@@ -96,14 +97,14 @@ impl Adopting {
 
     /// Notes that this process answers a request, for as long as it does. Without a store there is
     /// nobody to tell, and the call goes on.
-    async fn open(&mut self, request: Option<Request>) {
-        let Some(request) = request else { return };
+    async fn open(&mut self, made: Option<Made>) {
+        let Some(Made { request, caller }) = made else { return };
         let needed = self.live.mcp.runtime().presence().need();
         let cancelled = self.live.mcp.cancelled_elsewhere(request.id.clone());
         if let Ok(name) = needed.name().await {
-            let text = Frame::Request(request).to_text();
             self.is_open = true;
-            let _ = self.live.replay().open(self.stream, &name, &text).await;
+            let opened = Opened { name: name.to_string(), caller, request };
+            let _ = self.live.replay().open(self.stream, &opened).await;
         }
         // Only now: the connection may have gone meanwhile, and the call must not go with it.
         self.frames = self.frames.take().map(|frames| {
@@ -134,10 +135,16 @@ impl Drop for Adopting {
     }
 }
 
+/// A request, and who made it.
+pub(super) struct Made {
+    pub(super) request: Request,
+    pub(super) caller: Caller,
+}
+
 /// A call whose rest can be fetched on another connection.
 pub(super) struct Resumable {
     call: Adopting,
-    request: Option<Request>,
+    made: Option<Made>,
     release: Option<Release>,
     /// The client fetches the rest elsewhere.
     taken: CancellationToken,
@@ -148,7 +155,7 @@ impl Resumable {
     pub(super) fn new(
         http: &Shared,
         live: Arc<Live>,
-        request: Option<Request>,
+        made: Option<Made>,
         first: Option<Frame>,
         frames: Frames,
         release: Option<Release>,
@@ -156,7 +163,7 @@ impl Resumable {
         let mut call = Adopting::new(http, live, frames);
         call.held = first;
         let taken = call.live.attach(call.stream);
-        Self { call, request, release, taken }
+        Self { call, made, release, taken }
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
@@ -174,7 +181,7 @@ impl Resumable {
             Ok(other) => Some(other),
             Err(_) => None,
         };
-        self.call.open(self.request.take()).await;
+        self.call.open(self.made.take()).await;
         let primed = match self.release.is_some() {
             true => self.call.live.replay().prime(self.call.stream).await.ok(),
             false => None,
@@ -244,6 +251,9 @@ pub(super) async fn stream(
         None => None,
         Some(text) => Some(EventId::parse(text).ok_or_else(unknown)?),
     };
+    let caller = Caller::of(&extensions);
+    let allowed = live.mcp.may_listen(extensions.clone()).await;
+    allowed.map_err(|error| status::unopened(None, error))?;
     let counted = Counted::new(&http.runtime.metrics.streams);
     let closing = http.closing.clone();
     let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
@@ -252,7 +262,8 @@ pub(super) async fn stream(
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
-    let events = events.take_until(closing.cancelled_owned()).inspect(move |_| {
+    let events = events.take_until(closing.cancelled_owned()).take_until(caller.expired());
+    let events = events.inspect(move |_| {
         let _ = &counted;
     });
     Ok(event_stream::respond(events, http.limits.keep_alive))

@@ -2,10 +2,10 @@
 
 use super::{
     Shared,
-    resume::Adopting,
+    resume::{Adopting, Made},
     sessions::{Live, end},
 };
-use crate::store::StoreResult;
+use crate::{auth::Caller, store::StoreResult};
 use ::http::Extensions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
@@ -35,8 +35,9 @@ impl Elsewhere {
         Ok(Some(Self { live, tracker: http.tracker.clone(), stream, extensions }))
     }
 
-    /// Makes the call again here if whoever made it is dead, and says so if that is not safe. A
-    /// call that was cancelled meanwhile ends instead.
+    /// Makes the call again here if the process that made it is dead, and says so if that is not
+    /// safe. The layers decide again, by what the caller may do now and might then. A call that was
+    /// cancelled meanwhile ends instead.
     pub(super) async fn go_on_if_dead(&mut self) {
         // Read anew each time: whoever took the call up may have died, too.
         let replay = self.live.replay();
@@ -54,8 +55,17 @@ impl Elsewhere {
             // The claim expires, and then somebody tries again.
             Err(error) => return tracing::warn!("a call waits to be taken over: {error}"),
         }
-        let again = self.live.mcp.again(&opened.request, self.extensions.clone());
+        let now = Caller::of(&self.extensions);
+        let Some(caller) = opened.caller.taken_up_by(&now) else {
+            return end(&replay, self.stream).await;
+        };
+        let mut extensions = self.extensions.clone();
+        if caller != Caller::ANONYMOUS {
+            extensions.insert(caller.clone());
+        }
+        let again = self.live.mcp.again(&opened.request, extensions);
         let (live, tracker) = (self.live.clone(), self.tracker.clone());
-        Adopting::go_on(live, tracker, self.stream, opened.request, again).await;
+        let made = Made { request: opened.request, caller };
+        Adopting::go_on(live, tracker, self.stream, made, again).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions of the handshake era: which there are, and what each has under way here.
 
-use super::{replay::Replay, resume::EVENTS};
+use super::{opened::Opened, replay::Replay, resume::EVENTS};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session},
@@ -12,6 +12,7 @@ use crate::{
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -49,6 +50,7 @@ pub(crate) struct Sessions {
 
 struct Table {
     by_id: HashMap<Arc<str>, Arc<Live>, foldhash::fast::RandomState>,
+    opened: Opened,
     swept: Instant,
 }
 
@@ -72,8 +74,9 @@ struct Used {
 }
 
 impl Sessions {
-    pub(crate) fn new(runtime: Runtime, closing: CancellationToken) -> Self {
-        let table = Table { by_id: HashMap::default(), swept: Instant::now() };
+    pub(crate) fn new(runtime: Runtime, closing: CancellationToken, max: usize) -> Self {
+        let (by_id, opened) = (HashMap::default(), Opened::new(max));
+        let table = Table { by_id, opened, swept: Instant::now() };
         let name = crate::token()[..12].into();
         let first_stream = u64::from(u32::from_le_bytes(random())) << 24 | 1;
         Self { runtime, closing, name, first_stream, live: Mutex::new(table) }
@@ -86,12 +89,19 @@ impl Sessions {
         self.bring(id, session)
     }
 
-    /// Remembers a session that was opened.
-    pub(crate) async fn keep(&self, live: &Arc<Live>) -> StoreResult<()> {
+    /// Remembers a session that a peer opened. Others go if there are too many.
+    pub(crate) async fn keep(&self, live: &Arc<Live>, peer: Option<IpAddr>) -> StoreResult<()> {
         live.session.save(&self.runtime).await?;
-        let mut table = lock(&self.live);
-        table.sweep(self.runtime.settings.session_time);
-        table.by_id.insert(live.id.clone(), live.clone());
+        let gone = {
+            let mut table = lock(&self.live);
+            table.sweep(self.runtime.settings.session_time);
+            table.by_id.insert(live.id.clone(), live.clone());
+            let Table { by_id, opened, .. } = &mut *table;
+            opened.add(&live.id, peer, |id| by_id.get(id).is_some_and(|live| live.is_busy()))
+        };
+        for id in gone {
+            self.end(&id).await?;
+        }
         Ok(())
     }
 
@@ -125,7 +135,11 @@ impl Sessions {
         if !live.session.belongs_to(principal) {
             return Ok(None);
         }
-        if live.touch() {
+        let (first, renew) = live.touch();
+        if first {
+            lock(&self.live).opened.used(id);
+        }
+        if renew {
             live.session.renew(&self.runtime, &entry).await?;
         }
         Ok(Some(live))
@@ -133,10 +147,16 @@ impl Sessions {
 
     /// Ends a session: its calls, its streams, its memory.
     pub(crate) async fn close(&self, live: &Live) -> StoreResult<()> {
-        lock(&self.live).by_id.remove(&live.id);
+        lock(&self.live).opened.remove(&live.id);
         live.stop();
-        live.replay().remove().await?;
-        Session::remove(&self.runtime, &live.id).await
+        self.end(&live.id).await
+    }
+
+    async fn end(&self, id: &str) -> StoreResult<()> {
+        let ended = lock(&self.live).by_id.remove(id);
+        ended.iter().for_each(|live| live.stop());
+        Replay::new(&self.runtime, id).remove().await?;
+        Session::remove(&self.runtime, id).await
     }
 
     fn bring(&self, id: Arc<str>, session: Session) -> Arc<Live> {
@@ -182,18 +202,25 @@ impl Live {
         Replay::new(self.mcp.runtime(), &self.id)
     }
 
-    /// Notes that the session is used; true when the store should know too.
-    fn touch(&self) -> bool {
+    /// Whether a call or a stream is under way.
+    fn is_busy(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || !lock(&self.streams).is_empty()
+    }
+
+    /// Notes that the session is used: whether for the first time here, and whether the store
+    /// should know too.
+    fn touch(&self) -> (bool, bool) {
         let now = Instant::now();
         let mut used = lock(&self.used);
         used.last = now;
         // Well before it would end.
         let often = RENEW.min(self.mcp.runtime().settings.session_time / 4);
+        let first = used.renewed.is_none();
         let renew = used.renewed.is_none_or(|renewed| now.duration_since(renewed) > often);
         if renew {
             used.renewed = Some(now);
         }
-        renew
+        (first, renew)
     }
 
     /// Ends what is under way.
