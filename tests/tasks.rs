@@ -3,9 +3,13 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests read best with `json!(..)` in place")]
 
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tower::util::MapRequestLayer;
-use zcp::{CallError, Ctx, Result, Server, Tasks, Tool, tool};
+use zcp::{
+    CallError, Ctx, Result, Server, Tasks, Tool,
+    store::{Memory, Store},
+    tool,
+};
 use zcp_tests::{
     all_capabilities,
     away::{at, pairs, sign_in, wait_until_stopped},
@@ -326,7 +330,7 @@ async fn a_call_that_could_have_become_a_task_stops_with_whoever_waits_for_it() 
 
 #[tokio::test]
 async fn tasks_wait_for_their_turn_and_too_many_are_refused() {
-    let server = everything().tasks(Tasks::default().at_once(1).waiting(1));
+    let server = everything().tasks(Tasks::default().at_once(1).waiting(1).max_per_caller(9));
     let server = HttpServer::new(server).await;
     let begin = async |label: &str, seconds: f64| {
         let params = call("slow_compute", json!({ "seconds": seconds, "label": label }));
@@ -610,4 +614,179 @@ async fn a_task_that_runs_on_one_server_is_looked_after_on_any() {
         let result = at(b, &session.id, &waits).send().await.response().await;
         assert_eq!(text(&result["result"]), "older: computed for 1 seconds");
     }
+}
+
+// Limits of one caller
+
+/// A call of one of several callers, who are told apart by a header.
+async fn call_as(server: &HttpServer, user: &str, method: &str, params: Value) -> Value {
+    let call = server.post(&follower(1, method, params)).header("x-user", user);
+    call.send().await.response().await
+}
+
+async fn signed_in(server: Server) -> HttpServer {
+    let runtime = server.build().unwrap();
+    HttpServer::with(runtime, |http| http.layer(MapRequestLayer::new(sign_in))).await
+}
+
+#[tokio::test]
+async fn one_caller_cannot_close_the_engine_to_another() {
+    let server = everything().tasks(Tasks::default().at_once(4).waiting(8));
+    let server = signed_in(server).await;
+    let begin = async |user: &str, seconds: f64| {
+        let label = format!("{user} {seconds}");
+        let params = call("slow_compute", json!({ "seconds": seconds, "label": label }));
+        call_as(&server, user, "tools/call", params).await
+    };
+    // A quarter of the places: three, of which one runs.
+    for _ in 0..3 {
+        let begun = begin("greedy", 60.0).await;
+        assert_eq!(begun["result"]["resultType"], "task", "{begun}");
+    }
+    let refused = begin("greedy", 60.0).await;
+    assert_eq!(code(&refused), 429, "{refused}");
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("you have too many tasks"), "{why}");
+    for user in ["ann", "bob", "cid"] {
+        let begun = begin(user, 0.0).await;
+        let one = json!({ "taskId": begun["result"]["taskId"] });
+        for tries in 0.. {
+            let task = call_as(&server, user, "tasks/get", one.clone()).await;
+            if task["result"]["status"] == "completed" {
+                break;
+            }
+            assert!(tries < 500, "{user} waits for the others: {task}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_place_comes_back_when_a_task_ends() {
+    let mut client = PipeClient::new(everything().tasks(Tasks::default().at_once(4).waiting(0)));
+    for _ in 0..3 {
+        let id = begin(&mut client, "slow_compute", json!({ "seconds": 60 })).await;
+        let params = call("slow_compute", json!({ "seconds": 0 }));
+        assert_eq!(code(&ask(&mut client, "tools/call", params).await), 429);
+        ask(&mut client, "tasks/cancel", json!({ "taskId": id })).await;
+        // Whoever runs it hears of it a little later.
+        for tries in 0.. {
+            let params = call("slow_compute", json!({ "seconds": 0 }));
+            let begun = ask(&mut client, "tools/call", params).await;
+            if let Some(id) = begun["result"]["taskId"].as_str() {
+                until(&mut client, id, "completed").await;
+                break;
+            }
+            assert!(tries < 500, "{begun}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_finished_task_forgets_its_arguments() {
+    let store = Arc::new(Memory::new());
+    let mut client = PipeClient::new(everything().shared_store(store.clone()));
+    let arguments = json!({ "seconds": 0.2, "label": "card 4111" });
+    let id = begin(&mut client, "slow_compute", arguments.clone()).await;
+    let held = async || {
+        let held = store.get(&format!("task/{id}")).await.unwrap().unwrap();
+        serde_json::from_slice::<Value>(&held.value).unwrap()
+    };
+    assert!(held().await["args"].as_str().unwrap().contains("4111"));
+    until(&mut client, &id, "completed").await;
+    assert_eq!(held().await.get("args"), None);
+    let id = begin(&mut client, "confirm_delete", json!({ "filename": "secret.txt" })).await;
+    until(&mut client, &id, "input_required").await;
+    ask(&mut client, "tasks/cancel", json!({ "taskId": id })).await;
+    let held = store.get(&format!("task/{id}")).await.unwrap().unwrap().value;
+    assert!(!String::from_utf8_lossy(&held).contains("secret.txt"), "{held:?}");
+}
+
+/// Gives a text of so many bytes.
+#[tool(long_running)]
+async fn give(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+#[tokio::test]
+async fn a_result_too_large_for_a_task_is_an_error() {
+    let server = Server::new("large").tool(give).tasks(Tasks::default().max_result(10_000));
+    let mut client = PipeClient::new(server);
+    let id = begin(&mut client, "give", json!({ "bytes": 20_000 })).await;
+    let task = until(&mut client, &id, "completed").await;
+    assert_eq!(task["result"]["isError"], true, "{task}");
+    let why = text(&task["result"]);
+    assert!(why.contains("too large") && why.contains("10000"), "{why}");
+    let id = begin(&mut client, "give", json!({ "bytes": 9000 })).await;
+    let task = until(&mut client, &id, "completed").await;
+    assert_eq!(text(&task["result"]).len(), 9000);
+}
+
+#[tokio::test]
+async fn the_oldest_finished_tasks_of_a_caller_go_first() {
+    let limited = Tasks::default().max_finished(3, 5000);
+    let server = signed_in(Server::new("many").tool(give).tasks(limited)).await;
+    let finish = async |user: &str, bytes: usize| {
+        let params = call("give", json!({ "bytes": bytes }));
+        let begun = call_as(&server, user, "tools/call", params).await;
+        let one = json!({ "taskId": begun["result"]["taskId"] });
+        for _ in 0..500 {
+            let task = call_as(&server, user, "tasks/get", one.clone()).await;
+            if task["result"]["status"] == "completed" {
+                return one;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it does not end: {begun}");
+    };
+    let is_there = async |user: &str, one: &Value| {
+        // What is forgotten is forgotten a moment after another is finished.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        call_as(&server, user, "tasks/get", one.clone()).await.get("result").is_some()
+    };
+    let of_bob = finish("bob", 10).await;
+    let first = finish("ann", 10).await;
+    let second = finish("ann", 10).await;
+    let third = finish("ann", 10).await;
+    assert!(is_there("ann", &first).await);
+    let fourth = finish("ann", 10).await;
+    assert!(!is_there("ann", &first).await, "three are kept");
+    assert!(is_there("ann", &second).await && is_there("ann", &third).await);
+    // One that is large takes the place of several.
+    let large = finish("ann", 4500).await;
+    assert!(!is_there("ann", &third).await && !is_there("ann", &fourth).await);
+    assert!(is_there("ann", &large).await && is_there("bob", &of_bob).await);
+}
+
+#[tokio::test]
+async fn a_task_nobody_answers_ends() {
+    let tasks = Tasks::default().input_ttl(Duration::from_millis(300));
+    let mut client = PipeClient::new(everything().tasks(tasks));
+    let id = begin(&mut client, "confirm_delete", json!({ "filename": "a.txt" })).await;
+    let task = until(&mut client, &id, "completed").await;
+    assert_eq!(task["result"]["isError"], true, "{task}");
+    assert!(text(&task["result"]).contains("nobody answered within 300ms"), "{task}");
+    // In time, it is answered as always.
+    let id = begin(&mut client, "confirm_delete", json!({ "filename": "a.txt" })).await;
+    let asked = until(&mut client, &id, "input_required").await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answers = json!({ key: accept(json!({ "confirm": true })) });
+    ask(&mut client, "tasks/update", json!({ "taskId": id, "inputResponses": answers })).await;
+    let task = until(&mut client, &id, "completed").await;
+    assert_eq!(task["result"].get("isError"), None, "{task}");
+}
+
+#[tokio::test]
+async fn the_longest_durations_are_no_mistake() {
+    let tasks = Tasks::default().kept_for(Duration::MAX).kept_at_most(Duration::MAX);
+    let tasks = tasks.promoted_after(Duration::MAX).input_ttl(Duration::MAX);
+    let server = everything().tasks(tasks).answer_time(Duration::MAX).single_use_answers();
+    let mut client = PipeClient::new(server.call_timeout(Duration::MAX));
+    let id = begin(&mut client, "confirm_delete", json!({ "filename": "a.txt" })).await;
+    let asked = until(&mut client, &id, "input_required").await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answers = json!({ key: accept(json!({ "confirm": true })) });
+    ask(&mut client, "tasks/update", json!({ "taskId": id, "inputResponses": answers })).await;
+    until(&mut client, &id, "completed").await;
 }

@@ -125,12 +125,15 @@ impl Retry {
 
     /// Uses up a nonce; a second time is refused.
     pub(super) async fn claim(runtime: &Runtime, nonce: &str) -> Result<(), RpcError> {
-        let lifetime = runtime.settings.answer_time + Duration::from_secs(60);
+        let lifetime = runtime.settings.answer_time.saturating_add(Duration::from_secs(60));
         let key = format!("nonce/{nonce}");
         match runtime.store.put(&key, Bytes::new(), If::Absent, Some(lifetime)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(RpcError::invalid_params("`requestState` was used before")),
-            Err(error) => Err(RpcError::internal(error.to_string())),
+            Err(error) => {
+                tracing::error!("{error}");
+                Err(RpcError::internal("the store is unavailable: try again later"))
+            }
         }
     }
 

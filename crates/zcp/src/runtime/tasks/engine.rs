@@ -162,6 +162,7 @@ impl Engine {
             if over.is_none() {
                 record.status = TaskStatus::Cancelled;
                 record.message = Some(why.to_owned());
+                record.forget_the_call();
             }
             over.is_none()
         });
@@ -226,7 +227,7 @@ impl Engine {
     /// Notes where a task is found again: by its caller, and by whoever takes over from its runner.
     pub(super) async fn note(&self, id: &str, record: &Record) -> StoreResult<()> {
         let name = Bytes::copy_from_slice(id.as_bytes());
-        let kept = Some(self.settings.kept_at_most.max(self.settings.kept_for) * 2);
+        let kept = Some(self.settings.kept_at_most.max(self.settings.kept_for).saturating_mul(2));
         let run = keeper::run_log(&record.runner);
         self.store.append(&run, name.clone(), Bound::entries(keeper::RUNS), kept).await?;
         if let Some(scope) = &record.scope {
@@ -235,10 +236,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets a task nobody has heard of.
+    /// Forgets a task: nobody has heard of it, or there are too many.
     pub(super) async fn forget(&self, id: &str) {
         if let Err(error) = self.store.remove(&key(id)).await {
-            tracing::warn!("a task that never began is kept: {error}");
+            tracing::warn!("a task that is to be forgotten is kept: {error}");
         }
     }
 
@@ -264,10 +265,14 @@ impl Engine {
             }
             // Two changes are never at the same time.
             record.updated = crate::clock::now_ms().max(record.updated + 1);
-            let unchanged = If::Version(version);
-            let left = Some(record.left());
-            if self.store.put(&key(id), record.to_bytes(), unchanged, left).await? {
+            let (unchanged, left) = (If::Version(version), Some(record.left()));
+            let text = record.to_bytes();
+            let bytes = text.len();
+            if self.store.put(&key(id), text, unchanged, left).await? {
                 self.tell(id, &News::Changed, record.left()).await;
+                if record.status.is_over() {
+                    self.keep_few(id, &record, bytes).await;
+                }
                 return Ok(Some(record));
             }
         }
@@ -301,6 +306,10 @@ fn unknown() -> Fault {
 }
 
 pub(super) fn unavailable(error: &StoreError) -> Fault {
+    if let StoreError::TooLarge { bytes, limit, .. } = error {
+        let why = format!("the call is too large for a task: {bytes} bytes, the limit is {limit}");
+        return Fault::Invalid(why);
+    }
     tracing::error!("{error}");
     Fault::Failed("the store is unavailable: try again later".to_owned())
 }

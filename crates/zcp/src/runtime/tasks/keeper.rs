@@ -5,7 +5,7 @@ use super::{
     engine::Engine,
     record::Record,
     run::{Here, start},
-    slots::Slot,
+    slots::{Slot, Turn},
     work::{Place, Work},
 };
 use crate::{
@@ -144,11 +144,12 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         });
         return ended.await.map(drop);
     }
-    let (here, slot) = (Here::new(engine.clone(), &id), engine.slots.accepted());
+    let here = Here::new(engine.clone(), &id);
+    let Some(slot) = engine.slots.accepted(record.caller()) else { return Ok(()) };
     let runner = here.needed.name().await?;
-    let status = match slot {
-        Slot::Now(_) => TaskStatus::Working,
-        Slot::Later(_) => TaskStatus::Queued,
+    let status = match slot.turn {
+        Turn::Now(_) => TaskStatus::Working,
+        Turn::Later(_) => TaskStatus::Queued,
     };
     // Whoever takes over from this process must come across it.
     let mut noted = record.clone();

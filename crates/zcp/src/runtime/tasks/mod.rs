@@ -1,6 +1,7 @@
 //! Calls that go on after they were answered. What a task is, and what can be done with one.
 
 mod engine;
+mod finished;
 mod keeper;
 mod record;
 mod run;
@@ -30,6 +31,9 @@ pub(crate) use keeper::{keep, look_after};
 pub(crate) use record::News;
 pub(super) use run::{Wanted, begin, run_or_begin};
 
+/// A record of a task must fit into a value of the store.
+const LARGEST_RESULT: usize = 12 * 1024 * 1024;
+
 /// How a server runs tasks.
 ///
 /// ```
@@ -48,6 +52,11 @@ pub struct Tasks {
     kept_at_most: Duration,
     poll: Duration,
     promoted_after: Option<Duration>,
+    max_per_caller: Option<usize>,
+    input_ttl: Duration,
+    max_result: usize,
+    max_finished: usize,
+    max_finished_bytes: usize,
 }
 
 impl Default for Tasks {
@@ -59,6 +68,11 @@ impl Default for Tasks {
             kept_at_most: Duration::from_secs(24 * 60 * 60),
             poll: Duration::from_secs(1),
             promoted_after: Some(Duration::from_secs(10)),
+            max_per_caller: None,
+            input_ttl: Duration::from_secs(60 * 60),
+            max_result: 4 * 1024 * 1024,
+            max_finished: 1000,
+            max_finished_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -107,6 +121,39 @@ impl Tasks {
     #[must_use]
     pub fn never_promoted(self) -> Self {
         Self { promoted_after: None, ..self }
+    }
+
+    /// Sets the maximum number of tasks of one caller in one process, running or waiting. Default:
+    /// a quarter of the places, and a quarter of those that run, at least one of each. More are
+    /// rejected until one of the caller's tasks is finished.
+    ///
+    /// A caller is a principal. Without authentication it is a session or a connection, and all
+    /// clients that have neither are one caller together.
+    #[must_use]
+    pub fn max_per_caller(self, tasks: usize) -> Self {
+        Self { max_per_caller: Some(tasks.max(1)), ..self }
+    }
+
+    /// Sets how long a task waits for an answer to what it asks. Default: an hour. After that its
+    /// handler receives an error instead of the answer.
+    #[must_use]
+    pub fn input_ttl(self, time: Duration) -> Self {
+        Self { input_ttl: time, ..self }
+    }
+
+    /// Sets the maximum size of a task's result, in bytes of JSON. Default: 4 MiB. A task with a
+    /// larger one ends with an error result that says so.
+    #[must_use]
+    pub fn max_result(self, bytes: usize) -> Self {
+        Self { max_result: bytes.min(LARGEST_RESULT), ..self }
+    }
+
+    /// Sets how many finished tasks of one caller are kept, and how many bytes their records have
+    /// together. Default: 1000, and 64 MiB. The oldest are forgotten first, and the newest is
+    /// always kept. With `usize::MAX` for both, nothing is counted.
+    #[must_use]
+    pub fn max_finished(self, tasks: usize, bytes: usize) -> Self {
+        Self { max_finished: tasks, max_finished_bytes: bytes, ..self }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     runtime::{
         call::{Fault, Outcome},
         ctx::About,
+        output::Output,
     },
 };
 use bytes::Bytes;
@@ -70,6 +71,9 @@ pub(super) struct Question {
     /// The answer, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<Result<Value, String>>,
+    /// When it was asked.
+    #[serde(default)]
+    asked_at: u64,
     /// Whether the handler has it, and may have acted on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) taken: bool,
@@ -79,7 +83,14 @@ impl Question {
     pub(super) fn new(key: &str, question: &InputRequest) -> Self {
         let params = serde_json::to_value(question).unwrap_or_default();
         let method = question.method().to_owned();
-        Self { key: key.to_owned(), method, params, answer: None, taken: false }
+        let asked_at = clock::now_ms();
+        Self { key: key.to_owned(), method, params, answer: None, asked_at, taken: false }
+    }
+
+    /// How long it may still be answered, of a time that began when it was asked.
+    pub(super) fn time_left(&self, ttl: Duration) -> Duration {
+        let asked_at = if self.asked_at == 0 { clock::now_ms() } else { self.asked_at };
+        ttl.saturating_sub(Duration::from_millis(clock::now_ms().saturating_sub(asked_at)))
     }
 
     pub(super) fn asked(&self) -> Option<InputRequest> {
@@ -160,6 +171,11 @@ impl Record {
         self.ttl = age.saturating_add(self.kept_for);
     }
 
+    /// Whose share of the places it takes.
+    pub(super) fn caller(&self) -> &str {
+        self.scope.as_deref().unwrap_or_default()
+    }
+
     pub(super) fn is_run_by(&self, runner: &str) -> bool {
         !self.status.is_over() && self.runner == runner
     }
@@ -206,6 +222,11 @@ impl Record {
         })
     }
 
+    /// What was asked under a key.
+    pub(super) fn question(&self, key: &str) -> Option<&Question> {
+        self.questions.iter().find(|known| known.key == key)
+    }
+
     /// What is asked under a key and has no answer.
     pub(super) fn outstanding(&mut self, key: &str) -> Option<&mut Question> {
         self.questions.iter_mut().find(|known| known.key == key && known.answer.is_none())
@@ -218,7 +239,15 @@ impl Record {
         }
     }
 
+    /// Forgets what is only needed to run it: arguments may be large, and secret.
+    pub(super) fn forget_the_call(&mut self) {
+        self.args = None;
+        self.questions = vec![];
+        self.kept = Map::new();
+    }
+
     pub(super) fn finish(&mut self, end: End) {
+        self.forget_the_call();
         (self.status, self.message) = match &end {
             End::Tool(output) => (TaskStatus::Completed, output.complaint()),
             End::Fault(fault) => (TaskStatus::Failed, Some(fault.to_string())),
@@ -251,12 +280,33 @@ impl Record {
 }
 
 impl End {
-    /// What a run of a task's tool came to.
-    pub(super) fn of(outcome: Outcome) -> Self {
+    /// What a run of a task's tool came to. A result of more bytes than `most` is replaced by an
+    /// error that says so.
+    pub(super) fn of(outcome: Outcome, most: usize) -> Self {
         match outcome {
+            Outcome::Tool(output) if length(&output) > most => Self::Tool(Output::failed(format!(
+                "the result is too large: it has more than {most} bytes, the limit for tasks"
+            ))),
             Outcome::Tool(output) => Self::Tool(output),
             Outcome::Fault(fault) => Self::Fault(fault),
             _ => Self::Fault(Fault::Failed("the handler ended without a result".into())),
         }
     }
+}
+
+/// The bytes of something as JSON.
+fn length(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }

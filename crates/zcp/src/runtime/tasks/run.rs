@@ -4,7 +4,7 @@ use super::{
     Asked, End,
     engine::{Engine, scope, unavailable},
     record::Record,
-    slots::Slot,
+    slots::{Full, Slot, Turn},
     work::{Place, Work},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         gave_up,
         presence::Needed,
     },
-    store::StoreResult,
+    store::{StoreError, StoreResult},
 };
 use bytestring::ByteString;
 use futures_util::{StreamExt, future::BoxFuture};
@@ -75,11 +75,15 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
     if core.engine.tracker.is_closed() {
         return busy("the server is about to stop: try again");
     }
-    let Some(slot) = core.engine.slots.take() else {
-        return busy("too many tasks wait for their turn: try again later");
-    };
     let mut record = record_of(core, &wanted, ctx);
-    if let Slot::Later(_) = slot {
+    let slot = match core.engine.slots.take(record.caller()) {
+        Ok(slot) => slot,
+        Err(Full::All) => return busy("too many tasks wait for their turn: try again later"),
+        Err(Full::Caller) => {
+            return busy("you have too many tasks: try again when one of them is finished");
+        }
+    };
+    if let Turn::Later(_) = slot.turn {
         record.status = TaskStatus::Queued;
     }
     let created = match create(&core.engine, record).await {
@@ -105,8 +109,8 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
     let mut running: BoxFuture<'static, Outcome> =
         Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
     let begun = Instant::now();
-    let mut due = engine.settings.promoted_after.map(|time| begun + time);
-    let limit = core.call_timeout.map(|limit| (limit, begun + limit));
+    let mut due = engine.settings.promoted_after.and_then(|time| begun.checked_add(time));
+    let limit = core.call_timeout.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
     loop {
         tokio::select! {
             biased;
@@ -119,9 +123,11 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
         }
         // Once it is due it stays so, until there is room.
         due = Some(Instant::now() + RETRY);
-        let permit = engine.slots.now().filter(|_| work.may_become_a_task());
-        let Some(permit) = permit.filter(|_| !engine.tracker.is_closed()) else { continue };
+        if !work.may_become_a_task() || engine.tracker.is_closed() {
+            continue;
+        }
         let mut record = record_of(core, &wanted, ctx);
+        let Some((seat, permit)) = engine.slots.now(record.caller()) else { continue };
         work.remembered_in(&mut record);
         let created = tokio::select! {
             biased;
@@ -133,7 +139,7 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
                 let task = record.view(&place.id, engine.settings.poll);
                 work.becomes(place);
                 waiting.0 = None;
-                start(here, work, running, Slot::Now(permit));
+                start(here, work, running, Slot { seat, turn: Turn::Now(permit) });
                 return Outcome::Begun(Box::new(task));
             }
             Ok(Err(error)) => tracing::warn!("a slow call could not be made a task: {error}"),
@@ -192,12 +198,14 @@ pub(super) fn start(
     let tracker = engine.tracker.clone();
     tracker.spawn(async move {
         let id = &here.id;
+        let seat = Arc::new(slot.seat);
+        work.sit(&seat);
         let turn = async {
-            let permit = match slot {
-                Slot::Now(permit) => permit,
-                Slot::Later(turn) => {
-                    let permit = engine.slots.turn().await;
-                    drop(turn);
+            let permit = match slot.turn {
+                Turn::Now(permit) => permit,
+                Turn::Later(waiting) => {
+                    let permit = seat.turn().await;
+                    drop(waiting);
                     work.begin_turn().await;
                     permit
                 }
@@ -213,7 +221,7 @@ pub(super) fn start(
         work.stop();
         if let Some(outcome) = outcome {
             engine.flush(id, &work).await;
-            let end = End::of(outcome);
+            let end = End::of(outcome, engine.settings.max_result);
             work.persist(|record| {
                 record.finish(end.clone());
                 true
@@ -233,6 +241,10 @@ impl Engine {
         loop {
             match self.change(id, &mut change).await {
                 Ok(record) => return record,
+                Err(StoreError::TooLarge { bytes, limit, .. }) => {
+                    let why = format!("the task is too large: {bytes} bytes, the limit is {limit}");
+                    return self.end_early(id, &why).await;
+                }
                 Err(error) => tracing::error!("a task's state waits to be written: {error}"),
             }
             if self.stop.is_cancelled() {
@@ -240,6 +252,20 @@ impl Engine {
             }
             sleep(RETRY).await;
         }
+    }
+
+    /// Ends a task that cannot go on.
+    async fn end_early(&self, id: &str, why: &str) -> Option<Record> {
+        tracing::warn!("a task ends early: {why}");
+        let end = End::Fault(Fault::Failed(why.to_owned()));
+        let ended = self.change(id, |record| {
+            let goes_on = !record.status.is_over();
+            if goes_on {
+                record.finish(end.clone());
+            }
+            goes_on
+        });
+        ended.await.ok().flatten()
     }
 
     /// Follows a task's record for as long as it is to be run here.

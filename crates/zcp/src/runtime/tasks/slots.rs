@@ -1,75 +1,184 @@
-//! How many tasks run at once, and how many wait for that, or for an answer.
+//! Concurrency limits for tasks: how many run, how many wait, and a share of both for each caller.
 
 use super::Tasks;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places of one process.
 pub(super) struct Slots {
-    free: Arc<Semaphore>,
+    places: Arc<Places>,
     waiting: Arc<AtomicUsize>,
     most_waiting: usize,
+    /// The most tasks of one caller, running or waiting.
+    most_of_one: usize,
 }
 
-/// A task's place.
-pub(super) enum Slot {
-    Now(OwnedSemaphorePermit),
-    Later(Turn),
+struct Places {
+    free: Arc<Semaphore>,
+    /// The most running tasks of one caller.
+    running_of_one: usize,
+    // A std mutex: never held across an await.
+    callers: Mutex<HashMap<Arc<str>, Caller>>,
+}
+
+/// A caller who has tasks here.
+struct Caller {
+    tasks: usize,
+    free: Arc<Semaphore>,
+}
+
+/// Why there is no place for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Full {
+    /// Too many tasks wait.
+    All,
+    /// The caller has too many.
+    Caller,
+}
+
+/// A task's place: the caller's share it counts for, and whether it may run.
+pub(super) struct Slot {
+    pub(super) seat: Seat,
+    pub(super) turn: Turn,
+}
+
+/// When a task may run.
+pub(super) enum Turn {
+    Now(Permit),
+    Later(Waiting),
+}
+
+/// A task that may run: counted for its caller, and for all.
+pub(super) struct Permit {
+    _of_caller: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
 }
 
 /// One task that waits.
-pub(super) struct Turn(Arc<AtomicUsize>);
+pub(super) struct Waiting(Arc<AtomicUsize>);
 
-impl Drop for Turn {
+impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
+/// A task that counts for its caller, for as long as this is there.
+pub(super) struct Seat {
+    places: Arc<Places>,
+    caller: Arc<str>,
+    /// The caller's places among those that run.
+    free: Arc<Semaphore>,
+}
+
+impl Seat {
+    /// A place for a task that is to run at once.
+    fn now(&self) -> Option<Permit> {
+        let of_caller = self.free.clone().try_acquire_owned().ok()?;
+        let of_all = self.places.free.clone().try_acquire_owned().ok()?;
+        Some(Permit { _of_caller: of_caller, _of_all: of_all })
+    }
+
+    /// Waits for a place: the caller's own first, so that whoever has none to spare does not keep
+    /// one from others.
+    pub(super) async fn turn(&self) -> Permit {
+        let of_caller = self.free.clone().acquire_owned().await;
+        let of_all = self.places.free.clone().acquire_owned().await;
+        match (of_caller, of_all) {
+            (Ok(of_caller), Ok(of_all)) => Permit { _of_caller: of_caller, _of_all: of_all },
+            // Nobody closes them.
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(caller) = callers.get_mut(&self.caller) {
+            caller.tasks -= 1;
+            if caller.tasks == 0 {
+                callers.remove(&self.caller);
+            }
+        }
+    }
+}
+
 impl Slots {
     pub(super) fn new(settings: &Tasks) -> Self {
-        let free = settings.at_once.min(Semaphore::MAX_PERMITS);
+        let all = settings.at_once.min(Semaphore::MAX_PERMITS);
+        let most_of_one = settings.max_per_caller.unwrap_or_else(|| {
+            let places = settings.at_once.saturating_add(settings.waiting);
+            (places / 4).max(1)
+        });
+        let running_of_one = match settings.max_per_caller {
+            Some(most) => most.clamp(1, all),
+            None => (all / 4).max(1),
+        };
         Self {
-            free: Arc::new(Semaphore::new(free)),
+            places: Arc::new(Places {
+                free: Arc::new(Semaphore::new(all)),
+                running_of_one,
+                callers: Mutex::default(),
+            }),
             waiting: Arc::default(),
             most_waiting: settings.waiting,
+            most_of_one,
         }
     }
 
     /// A place for a task that is to run at once.
-    pub(super) fn now(&self) -> Option<OwnedSemaphorePermit> {
-        self.free.clone().try_acquire_owned().ok()
+    pub(super) fn now(&self, caller: &str) -> Option<(Seat, Permit)> {
+        let seat = self.seat(caller, self.most_of_one)?;
+        let permit = seat.now()?;
+        Some((seat, permit))
     }
 
-    /// A place now or later, if not too many wait.
-    pub(super) fn take(&self) -> Option<Slot> {
-        if let Some(permit) = self.now() {
-            return Some(Slot::Now(permit));
+    /// A place now or later, if neither the caller nor all together have too many.
+    pub(super) fn take(&self, caller: &str) -> Result<Slot, Full> {
+        let seat = self.seat(caller, self.most_of_one).ok_or(Full::Caller)?;
+        if let Some(permit) = seat.now() {
+            return Ok(Slot { seat, turn: Turn::Now(permit) });
         }
-        let few = self.waiting.load(Ordering::Relaxed) < self.most_waiting;
-        few.then(|| Slot::Later(self.wait()))
+        if self.waiting.load(Ordering::Relaxed) >= self.most_waiting {
+            return Err(Full::All);
+        }
+        Ok(Slot { seat, turn: Turn::Later(self.wait()) })
     }
 
-    /// A place for a task that was accepted, however many wait.
-    pub(super) fn accepted(&self) -> Slot {
-        self.now().map_or_else(|| Slot::Later(self.wait()), Slot::Now)
+    /// A place for a task that was accepted elsewhere, however many there are.
+    pub(super) fn accepted(&self, caller: &str) -> Option<Slot> {
+        let seat = self.seat(caller, usize::MAX)?;
+        let turn = seat.now().map_or_else(|| Turn::Later(self.wait()), Turn::Now);
+        Some(Slot { seat, turn })
     }
 
     /// Counts one that waits.
-    pub(super) fn wait(&self) -> Turn {
+    pub(super) fn wait(&self) -> Waiting {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Turn(self.waiting.clone())
+        Waiting(self.waiting.clone())
     }
 
-    /// Waits for a place.
-    pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
-        match self.free.clone().acquire_owned().await {
-            Ok(permit) => permit,
-            // Nobody closes it.
-            Err(_) => std::future::pending().await,
+    fn seat(&self, caller: &str, most: usize) -> Option<Seat> {
+        let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = match callers.get_key_value(caller) {
+            Some((name, _)) => name.clone(),
+            None => Arc::from(caller),
+        };
+        let known = callers.entry(name.clone()).or_insert_with(|| Caller {
+            tasks: 0,
+            free: Arc::new(Semaphore::new(self.places.running_of_one)),
+        });
+        if known.tasks >= most {
+            return None;
         }
+        known.tasks += 1;
+        Some(Seat { places: self.places.clone(), caller: name, free: known.free.clone() })
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     engine::Engine,
     record::{News, Question, Record},
+    slots::{Permit, Seat},
 };
 use crate::runtime::{
     ask,
@@ -14,15 +15,22 @@ use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 use zcp_wire::mcp::{InputRequest, logging::Level, tasks::TaskStatus};
 
 /// Log messages a task may have waiting to be told; more are dropped.
 const WAITING: usize = 32;
+
+/// How often it is tried to write down that nobody answered in time.
+const LATE: Duration = Duration::from_secs(5);
 
 /// A call that is a task, or may become one.
 pub(super) struct Work {
@@ -36,7 +44,9 @@ pub(super) struct Work {
     news: Mutex<Untold>,
     has_news: Notify,
     /// Its place among those that run; given up while it waits for an answer.
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    permit: Mutex<Option<Permit>>,
+    /// The share of its caller that it counts for.
+    seat: OnceLock<Weak<Seat>>,
     /// It ended with a question to whoever waited for it.
     paused: AtomicBool,
 }
@@ -109,6 +119,7 @@ impl Work {
             news: Mutex::default(),
             has_news: Notify::new(),
             permit: Mutex::default(),
+            seat: OnceLock::new(),
             paused: AtomicBool::new(false),
         }
     }
@@ -166,8 +177,14 @@ impl Work {
         }
     }
 
+    /// Where it waits for its turn again after an answer. Weak: a handler may keep this for longer
+    /// than its task is there.
+    pub(super) fn sit(&self, seat: &Arc<Seat>) {
+        let _ = self.seat.set(Arc::downgrade(seat));
+    }
+
     /// Takes its place among those that run.
-    pub(super) fn hold(&self, permit: OwnedSemaphorePermit) {
+    pub(super) fn hold(&self, permit: Permit) {
         *lock(&self.permit) = Some(permit);
     }
 
@@ -238,27 +255,38 @@ impl Work {
             return Err(CallError::new(why));
         }
         let asked = Question::new(key, question);
-        place.persist(|record| record.ask(asked.clone())).await;
+        let record = place.persist(|record| record.ask(asked.clone())).await;
+        let ttl = place.engine.settings.input_ttl;
+        let known = record.as_ref().and_then(|record| record.question(key)).unwrap_or(&asked);
+        let mut left = known.time_left(ttl);
         let parked = place.engine.slots.wait();
         drop(lock(&self.permit).take());
         let answer = loop {
             if let Some(answer) = self.answer(key) {
                 break answer;
             }
-            if learned.changed().await.is_err() {
-                return Err(CallError::new("the task is over"));
+            match timeout(left, learned.changed()).await {
+                Ok(Ok(())) => left = known.time_left(ttl),
+                Ok(Err(_)) => return Err(CallError::new("the task is over")),
+                // Written down, so that nobody answers it later; `learned` tells of it.
+                Err(_) => {
+                    let why = format!("nobody answered within {ttl:?}");
+                    let _ = place.engine.settle(&place.id, vec![(key, Err(why))]).await;
+                    left = LATE;
+                }
             }
         };
         drop(parked);
-        self.wait_for_a_place(place).await;
+        self.wait_for_a_place().await;
         place.persist(|record| record.take(key)).await;
         answer
     }
 
-    async fn wait_for_a_place(&self, place: &Place) {
-        if lock(&self.permit).is_none() {
-            let permit = place.engine.slots.turn().await;
-            self.hold(permit);
+    async fn wait_for_a_place(&self) {
+        if lock(&self.permit).is_none()
+            && let Some(seat) = self.seat.get().and_then(Weak::upgrade)
+        {
+            self.hold(seat.turn().await);
         }
     }
 }
