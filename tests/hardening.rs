@@ -128,10 +128,11 @@ async fn a_unix_socket_is_its_user_s_alone() {
 
 /// The status of a request that is sent as it is written.
 async fn plain(server: &HttpServer, request: &str) -> String {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(request.replace('\n', "\r\n").as_bytes()).await.unwrap();
+    let mut stream = TcpStream::connect(server.address).await.expect("the server listens");
+    let request = request.replace('\n', "\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
+    stream.read_to_string(&mut answer).await.expect("the server answers");
     answer.get(9..12).unwrap_or_default().to_owned()
 }
 

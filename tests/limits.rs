@@ -30,7 +30,8 @@ fn ids() -> [String; 2] {
 
 fn is_too_long(answer: &Value, code: i64) {
     assert_eq!(answer["error"]["code"], code, "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("1024 bytes"), "{answer}");
+    let message = answer["error"]["message"].as_str().expect("errors say why");
+    assert!(message.contains("1024 bytes"), "{answer}");
 }
 
 #[tokio::test]
@@ -191,13 +192,14 @@ async fn a_websocket_frame_has_the_limit_of_a_message() {
 /// Asks for a page on a new connection from one of this machine's addresses: the status, or none
 /// when the connection was ended.
 async fn page(server: &HttpServer, from: [u8; 4]) -> Option<u16> {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind((from, 0).into()).unwrap();
-    let mut stream = socket.connect(server.address).await.unwrap();
+    let socket = TcpSocket::new_v4().expect("there are sockets");
+    socket.bind((from, 0).into()).expect("this machine has the address");
+    let mut stream = socket.connect(server.address).await.expect("the server listens");
     let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let _ = stream.write_all(request).await;
     let mut answer = vec![];
-    let _ = timeout(Duration::from_secs(8), stream.read_to_end(&mut answer)).await.unwrap();
+    let read = timeout(Duration::from_secs(8), stream.read_to_end(&mut answer)).await;
+    let _ = read.expect("it is answered or ended");
     std::str::from_utf8(answer.get(9..12)?).ok()?.parse().ok()
 }
 
