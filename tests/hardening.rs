@@ -13,7 +13,7 @@ use zcp::{
 };
 use zcp_tests::{
     NEWEST, all_capabilities, call, everything, http::HttpServer, initialize, modern, modern_as,
-    pipe::PipeClient, request, socket::Socket, text,
+    pipe::PipeClient, request, socket::Socket, text, unix::UnixServer,
 };
 
 /// Says how much it was given.
@@ -97,6 +97,73 @@ async fn a_file_in_the_place_of_a_socket_is_left_alone() {
     assert!(served.is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Only the server's own user may connect, and what another server put there stays.
+#[tokio::test]
+async fn a_unix_socket_is_its_user_s_alone() {
+    use std::os::unix::{fs::PermissionsExt, net::UnixListener};
+    let mode = |path: &std::path::Path| {
+        std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    let server = UnixServer::new(everything().build().unwrap()).await;
+    let path = server.path.clone();
+    assert_eq!(mode(&path), 0o600);
+    let ready = server.client().get("http://localhost/healthz").send().await.unwrap();
+    assert_eq!(ready.status(), 200);
+    server.close().await;
+    assert!(!path.exists());
+
+    let server = UnixServer::new(everything().build().unwrap()).await;
+    let path = server.path.clone();
+    std::fs::remove_file(&path).unwrap();
+    let _other = UnixListener::bind(&path).unwrap();
+    server.close().await;
+    assert!(path.exists(), "another server's socket is left alone");
+    std::fs::remove_file(&path).unwrap();
+
+    let served = UnixServer::with(everything().build().unwrap(), |http| http.unix_mode(0o660));
+    assert_eq!(mode(&served.await.path), 0o660);
+}
+
+/// The status of a request that is sent as it is written.
+async fn plain(server: &HttpServer, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).await.expect("the server listens");
+    let request = request.replace('\n', "\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the server answers");
+    answer.get(9..12).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let server = HttpServer::new(everything()).await;
+    let end = "Connection: close\n\n";
+    for (head, status) in [
+        ("GET /healthz HTTP/1.1\nHost: localhost\n", "200"),
+        ("GET /healthz HTTP/1.1\n", "400"),
+        ("GET /healthz HTTP/1.1\nHost: localhost\nHost: localhost\n", "400"),
+        ("GET /healthz HTTP/1.1\nHost: localhost\nHost: evil.example.com\n", "400"),
+        ("GET http://evil.example.com/healthz HTTP/1.1\nHost: localhost\n", "403"),
+        ("GET /healthz HTTP/1.0\n", "200"),
+    ] {
+        assert_eq!(plain(&server, &format!("{head}{end}")).await, status, "{head}");
+    }
+}
+
+/// An image or a frame of a page elsewhere has no `Origin`.
+#[tokio::test]
+async fn a_page_of_another_site_opens_no_stream() {
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-11-25").await;
+    for site in ["cross-site", "same-origin"] {
+        let refused = site == "cross-site";
+        let old = server.get("/sse").header("sec-fetch-site", site).send().await;
+        assert_eq!(old.status == 403, refused, "/sse, {site}");
+        let stream = session.get().header("sec-fetch-site", site).send().await;
+        assert_eq!(stream.status == 403, refused, "/mcp, {site}");
+    }
 }
 
 #[tokio::test]

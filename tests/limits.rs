@@ -8,8 +8,12 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::sleep;
-use zcp::{Server, State, tool};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::{sleep, timeout},
+};
+use zcp::{Ctx, PeerAddress, Server, State, tool};
 use zcp_tests::{
     call, everything, http::HttpServer, modern, notification, pipe::PipeClient, request,
     socket::Socket, sse2024::OldClient,
@@ -26,7 +30,8 @@ fn ids() -> [String; 2] {
 
 fn is_too_long(answer: &Value, code: i64) {
     assert_eq!(answer["error"]["code"], code, "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("1024 bytes"), "{answer}");
+    let message = answer["error"]["message"].as_str().expect("errors say why");
+    assert!(message.contains("1024 bytes"), "{answer}");
 }
 
 #[tokio::test]
@@ -169,5 +174,84 @@ async fn a_large_batch_ends_with_its_connection() {
         // The connection went with the request.
         sleep(Duration::from_millis(200)).await;
         held.until(left).await;
+    }
+}
+
+/// A frame that is too large is refused before it is there.
+#[tokio::test]
+async fn a_websocket_frame_has_the_limit_of_a_message() {
+    let server = HttpServer::new(everything()).await;
+    let mut socket = Socket::connect(&server, "").await;
+    let mut head = vec![0x82, 0xff];
+    head.extend((5u64 * 1024 * 1024).to_be_bytes());
+    head.extend([0; 4 + 16]);
+    socket.write_raw(&head).await;
+    assert_eq!(timeout(Duration::from_secs(8), socket.next()).await.expect("it is ended"), None);
+}
+
+/// Asks for a page on a new connection from one of this machine's addresses: the status, or none
+/// when the connection was ended.
+async fn page(server: &HttpServer, from: [u8; 4]) -> Option<u16> {
+    let socket = TcpSocket::new_v4().expect("there are sockets");
+    socket.bind((from, 0).into()).expect("this machine has the address");
+    let mut stream = socket.connect(server.address).await.expect("the server listens");
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let _ = stream.write_all(request).await;
+    let mut answer = vec![];
+    let read = timeout(Duration::from_secs(8), stream.read_to_end(&mut answer)).await;
+    let _ = read.expect("it is answered or ended");
+    std::str::from_utf8(answer.get(9..12)?).ok()?.parse().ok()
+}
+
+/// Connections, WebSockets among them: other peers are served, and closing one makes room.
+#[tokio::test]
+async fn one_address_cannot_take_all_connections() {
+    let runtime = everything().build().unwrap();
+    let change = |http: zcp::Http| http.max_connections(64).max_connections_per_address(4);
+    let server = HttpServer::with(runtime, change).await;
+    let mut sockets = vec![Socket::connect(&server, "").await, Socket::connect(&server, "").await];
+    let mut streams = vec![];
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        assert!(stream.read(&mut [0; 64]).await.unwrap() > 0);
+        streams.push(stream);
+    }
+    let mut refused = TcpStream::connect(server.address).await.unwrap();
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\ntoo many connections: close some, or try later"), "{answer}");
+    assert_ne!(page(&server, [127, 0, 0, 1]).await, Some(200));
+    assert_eq!(page(&server, [127, 0, 0, 2]).await, Some(200));
+    sockets.pop().unwrap().cut();
+    for attempt in 0.. {
+        if page(&server, [127, 0, 0, 1]).await == Some(200) {
+            break;
+        }
+        assert!(attempt < 500, "there is room again");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Says where its caller is.
+#[tool]
+async fn whereabouts(ctx: Ctx) -> String {
+    ctx.get::<PeerAddress>().map_or("nowhere".to_owned(), |peer| peer.0.ip().to_string())
+}
+
+#[tokio::test]
+async fn layers_and_sockets_know_the_address_of_their_peer() {
+    let runtime = Server::new("where").tool(whereabouts).build().unwrap();
+    let layer = tower::util::MapRequestLayer::new(|request: http::Request<axum::body::Body>| {
+        assert!(request.extensions().get::<PeerAddress>().is_some());
+        request
+    });
+    let server = HttpServer::with(runtime, |http| http.layer(layer)).await;
+    let ask = || modern(1, "tools/call", call("whereabouts", json!({})));
+    let posted = server.post(&ask()).send().await.response().await;
+    let mut socket = Socket::connect(&server, "").await;
+    for answer in [posted, socket.ask(ask()).await] {
+        assert_eq!(zcp_tests::text(&answer["result"]), "127.0.0.1");
     }
 }

@@ -4,7 +4,7 @@ use crate::http::HttpServer;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Error, Message, client::IntoClientRequest, handshake::client::Response},
@@ -43,9 +43,9 @@ impl Socket {
         }
     }
 
-    /// Sends text as it is; false when the server has ended the connection.
-    pub async fn write(&mut self, text: String) -> bool {
-        self.stream.send(Message::text(text)).await.is_ok()
+    /// Writes bytes that may be no frame.
+    pub async fn write_raw(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).await.expect("the server reads");
     }
 
     /// Sends a message.

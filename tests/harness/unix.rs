@@ -22,13 +22,18 @@ pub struct UnixServer {
 
 impl UnixServer {
     /// Starts a runtime, and waits until it listens.
-    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub async fn new(runtime: Runtime) -> Self {
+        Self::with(runtime, |http| http).await
+    }
+
+    /// Starts a runtime behind an [`Http`] that was changed.
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
+    pub async fn with(runtime: Runtime, change: impl FnOnce(Http) -> Http) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("zcp-test-{}-{number}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let stop = CancellationToken::new();
-        let serving = Http::unix(path.clone()).serve(runtime, stop.clone());
+        let serving = change(Http::unix(path.clone())).serve(runtime, stop.clone());
         let served: JoinHandle<()> = tokio::spawn(async move {
             serving.await.expect("the server does not fail");
         });

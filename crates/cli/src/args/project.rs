@@ -418,6 +418,11 @@ pub(crate) struct Serve {
     /// Also answer web pages of this origin. Repeat for more.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
+
+    /// Maximum number of HTTP connections from one address. Default: 2048, and no limit for this
+    /// machine. Raise it behind a proxy on another machine.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_connections_per_address: Option<usize>,
 }
 
 /// An address, or a port of this machine.

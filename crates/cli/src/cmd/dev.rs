@@ -24,6 +24,7 @@ pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
         kept: Kept { data: None, store: None },
         allow_host: vec![],
         allow_origin: vec![],
+        max_connections_per_address: None,
     };
     serve::shown(serve, json, |scripts| {
         follow(scripts, json);

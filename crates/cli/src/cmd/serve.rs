@@ -133,7 +133,11 @@ async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), 
 
 fn guarded(http: Http, serve: &Serve) -> Http {
     let http = serve.allow_host.iter().fold(http, |http, host| http.allow_host(host));
-    serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin))
+    let http = serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin));
+    match serve.max_connections_per_address {
+        Some(limit) => http.max_connections_per_address(limit),
+        None => http,
+    }
 }
 
 async fn told_to_stop() -> io::Result<()> {

@@ -5,7 +5,7 @@ mod moved;
 use super::{
     DRAIN,
     converse::Conversation,
-    http::Shared,
+    http::{Occupied, Shared},
     outbox::{Inbox, outbox},
 };
 use crate::{
@@ -162,8 +162,9 @@ pub(crate) async fn upgrade(
     upgrade: WebSocketUpgrade,
     request: Request,
 ) -> Response {
-    let (parts, _) = request.into_parts();
+    let (mut parts, _) = request.into_parts();
     let principal = Principal::of(&parts.extensions);
+    let occupied = parts.extensions.remove::<Occupied>();
     let extensions = shared(parts.extensions);
     let kept = match &wish.session {
         Some(id) => match moved::find(&http, id, &principal).await {
@@ -193,7 +194,7 @@ pub(crate) async fn upgrade(
     let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).protocols(["mcp"]);
     let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     // The web server starts the task; this makes it one of ours.
-    let owned = http.tracker.token();
+    let owned = (http.tracker.token(), occupied);
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let _owned = owned;
         converse(&http, kept, socket, extensions, received).await;

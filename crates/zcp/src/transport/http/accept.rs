@@ -2,6 +2,7 @@
 
 use super::{
     Door, Limits,
+    slots::Slots,
     watch::{self, Connected, Watch},
 };
 use crate::{runtime::metrics::Counted, transport::DRAIN};
@@ -9,9 +10,14 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{
+    fs,
     future::{Future, poll_fn},
-    io,
-    os::unix::fs::FileTypeExt,
+    io::{self, Write},
+    net::SocketAddr,
+    os::{
+        fd::AsFd,
+        unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
+    },
     path::Path,
     pin::Pin,
     sync::{Arc, atomic::AtomicI64},
@@ -20,33 +26,53 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream},
+    sync::OwnedSemaphorePermit,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a peer with too many connections is told.
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
+    Retry-After: 1\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\r\n\
+    too many connections: close some, or try later";
+
+/// How many connections wait while others are accepted.
+const BACKLOG: u32 = 1024;
 
 /// Where connections come from.
 trait Listener: Send + Sync {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// The next connection, and the address it comes from if there is one.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<SocketAddr>)>> + Send;
+
+    /// Ends a connection with a word, if it can be said at once.
+    fn refuse(stream: Self::Stream);
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.accept().await?;
+    async fn next(&self) -> io::Result<(TcpStream, Option<SocketAddr>)> {
+        let (stream, address) = self.accept().await?;
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok((stream, Some(address)))
+    }
+
+    fn refuse(stream: TcpStream) {
+        let _ = stream.into_std().and_then(|mut stream| stream.write(TOO_MANY));
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<UnixStream> {
-        Ok(self.accept().await?.0)
+    async fn next(&self) -> io::Result<(UnixStream, Option<SocketAddr>)> {
+        Ok((self.accept().await?.0, None))
+    }
+
+    fn refuse(stream: UnixStream) {
+        let _ = stream.into_std().and_then(|mut stream| stream.write(TOO_MANY));
     }
 }
 
@@ -64,34 +90,45 @@ impl Serving {
         self.accept(listener).await
     }
 
-    pub(super) async fn unix(self, path: &Path) -> io::Result<()> {
+    pub(super) async fn unix(self, path: &Path, mode: u32) -> io::Result<()> {
         // A socket nobody answers is what an earlier server left behind.
-        let socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+        let socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
         let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         if socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused) {
-            std::fs::remove_file(path)?;
+            fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
+        let listener = listen(path, mode)?;
+        let ours = identity(path)?;
         let served = self.accept(listener).await;
-        let _ = std::fs::remove_file(path);
+        // Another server may have replaced it meanwhile.
+        if identity(path).is_ok_and(|now| now == ours) {
+            let _ = fs::remove_file(path);
+        }
         served
     }
 
-    async fn accept(self, listener: impl Listener) -> io::Result<()> {
-        let slots = Arc::new(Semaphore::new(self.limits.connections));
+    async fn accept<L: Listener>(self, listener: L) -> io::Result<()> {
+        let slots = Slots::new(&self.limits);
         let connected = Connected::default();
         let mut timer = watch::timer(&self.limits);
         loop {
-            let stream = tokio::select! {
-                stream = next(&listener, &slots) => stream,
+            let next = tokio::select! {
+                next = next(&listener, &slots) => next,
                 _ = timer.tick() => {
                     connected.tick();
+                    slots.report();
                     continue;
                 }
                 () = self.stop.cancelled() => break,
             };
-            match stream {
-                Ok((stream, slot)) => self.spawn(stream, slot, connected.add()),
+            match next {
+                Ok((stream, address, permit)) => match slots.admit(permit, address) {
+                    Some(slot) => {
+                        let held = (slot, Counted::new(&self.connections));
+                        self.spawn(stream, connected.add(address, held));
+                    }
+                    None => L::refuse(stream),
+                },
                 // Out of files, or a connection that died before it was taken.
                 Err(error) => {
                     tracing::warn!("a connection could not be accepted: {error}");
@@ -110,7 +147,6 @@ impl Serving {
     fn spawn(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        slot: OwnedSemaphorePermit,
         watch: Arc<Watch>,
     ) {
         let (door, watched) = (self.door.clone(), watch.clone());
@@ -119,7 +155,6 @@ impl Serving {
             .max_buf_size(self.limits.headers)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
-        let held = (slot, Counted::new(&self.connections));
         self.tracker.spawn(async move {
             let ended = poll_fn(|context| {
                 if watch.is_idle(context) {
@@ -133,7 +168,6 @@ impl Serving {
             if let Err(error) = ended.await {
                 tracing::debug!("a connection ended: {error}");
             }
-            drop(held);
         });
     }
 }
@@ -141,8 +175,31 @@ impl Serving {
 /// The next connection, when there is room for one.
 async fn next<L: Listener>(
     listener: &L,
-    slots: &Arc<Semaphore>,
-) -> io::Result<(L::Stream, OwnedSemaphorePermit)> {
-    let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-    Ok((listener.next().await?, slot))
+    slots: &Slots,
+) -> io::Result<(L::Stream, Option<SocketAddr>, OwnedSemaphorePermit)> {
+    let permit = slots.free().await?;
+    let (stream, address) = listener.next().await?;
+    Ok((stream, address, permit))
+}
+
+/// A Unix socket with these permissions, from the first moment anybody can connect to it.
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    let wanted = fs::Permissions::from_mode(mode);
+    // On Linux the file gets the mode of its socket. Elsewhere it is set before `listen`, and
+    // until then nobody can connect.
+    if let Ok(file) = socket.as_fd().try_clone_to_owned() {
+        let _ = fs::File::from(file).set_permissions(wanted.clone());
+    }
+    socket.bind(path)?;
+    if fs::symlink_metadata(path)?.mode() & 0o777 != mode & 0o777 {
+        fs::set_permissions(path, wanted)?;
+    }
+    socket.listen(BACKLOG)
+}
+
+/// What tells a file from another of the same name.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
 }

@@ -10,6 +10,7 @@ mod replay;
 mod resume;
 mod revive;
 mod sessions;
+mod slots;
 mod sse2024;
 mod status;
 mod watch;
@@ -28,12 +29,14 @@ use axum::{
 use guard::Guard;
 use hyper::body::Incoming;
 use sessions::Sessions;
+pub use slots::PeerAddress;
 use std::{
     convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
+pub(crate) use watch::Occupied;
 use watch::Watch;
 
 /// Streamable HTTP on `/mcp`, WebSocket on `/ws`, HTTP+SSE of 2024-11-05 on `/sse`, and pages for
@@ -59,7 +62,7 @@ type Wrap = Box<dyn FnOnce(Router) -> Router + Send>;
 enum Place {
     Tcp(SocketAddr),
     Listener(TcpListener),
-    Unix(PathBuf),
+    Unix(PathBuf, u32),
 }
 
 /// How much and how long a client may take.
@@ -71,6 +74,7 @@ pub(crate) struct Limits {
     pub(crate) keep_alive: Duration,
     pub(crate) connections: usize,
     pub(crate) sessions: usize,
+    pub(crate) per_address: Option<usize>,
 }
 
 impl Default for Limits {
@@ -82,6 +86,7 @@ impl Default for Limits {
             keep_alive: Duration::from_secs(15),
             connections: 16 * 1024,
             sessions: 100_000,
+            per_address: None,
         }
     }
 }
@@ -113,9 +118,20 @@ impl Http {
         Ok(Self::at(Place::Listener(listener), guard))
     }
 
-    /// On a Unix socket, which is made for the server and removed with it.
+    /// On a Unix socket, which is created with mode 0600 and removed when the server ends. See
+    /// [`unix_mode`](Self::unix_mode).
     pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Self::at(Place::Unix(path.into()), Guard::for_socket())
+        Self::at(Place::Unix(path.into(), 0o600), Guard::for_socket())
+    }
+
+    /// Permissions of the Unix socket. Default: `0o600`, so that only the server's own user can
+    /// connect. Set `0o660` for a proxy in the socket's group.
+    #[must_use]
+    pub fn unix_mode(mut self, mode: u32) -> Self {
+        if let Place::Unix(_, permissions) = &mut self.place {
+            *permissions = mode & 0o777;
+        }
+        self
     }
 
     fn at(place: Place, guard: Guard) -> Self {
@@ -141,6 +157,27 @@ impl Http {
     #[must_use]
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.limits.body = bytes;
+        self
+    }
+
+    /// Maximum number of open connections, WebSockets included. Default: 16,384. Further
+    /// connections wait until one is closed. The last sixteenth is reserved for addresses with
+    /// fewer than eight connections; others get 503.
+    #[must_use]
+    pub fn max_connections(mut self, limit: usize) -> Self {
+        self.limits.connections = limit;
+        self
+    }
+
+    /// Maximum number of open connections from one address, or from one /64 network of IPv6.
+    /// Default: an eighth of [`max_connections`](Self::max_connections), and no limit for
+    /// connections from this machine, because a proxy may make them. Further connections get 503.
+    ///
+    /// Behind a proxy on another machine all clients share the proxy's address: set this to
+    /// what the proxy may use.
+    #[must_use]
+    pub fn max_connections_per_address(mut self, limit: usize) -> Self {
+        self.limits.per_address = Some(limit);
         self
     }
 
@@ -203,7 +240,7 @@ impl Http {
         let door = self.door(runtime, closing, TaskTracker::new());
         let guard = door.guard;
         door.router.layer(middleware::from_fn(move |request: Request, next: middleware::Next| {
-            let refusal = guard.refuse(request.headers());
+            let refusal = guard.refuse(&request);
             async move {
                 match refusal {
                     Some(refusal) => refusal,
@@ -225,7 +262,7 @@ impl Http {
         });
         let router = Router::new()
             .route(MCP, any(exchange::route_to))
-            .route("/ws", get(ws::upgrade))
+            .route(WS, get(ws::upgrade))
             .route("/sse", get(sse2024::open))
             .route("/messages", post(sse2024::post))
             .route("/healthz", get(pages::health))
@@ -243,6 +280,8 @@ impl Http {
 
 /// Where requests for the protocol itself go.
 const MCP: &str = "/mcp";
+/// Where WebSockets are opened.
+const WS: &str = "/ws";
 
 /// The way in: whoever may not knock is turned away, and the rest goes to the routes. What the
 /// protocol's own endpoint gets passes by the router when no layer is to see it: that is a tenth
@@ -257,16 +296,24 @@ struct Door {
 impl Door {
     async fn answer(
         self,
-        request: ::http::Request<Incoming>,
+        mut request: ::http::Request<Incoming>,
         watch: Arc<Watch>,
     ) -> Result<Response, Infallible> {
         watch.begun();
-        let response = match (self.guard.refuse(request.headers()), self.direct) {
+        let response = match (self.guard.refuse(&request), self.direct) {
             (Some(refusal), _) => refusal,
             (None, Some(shared)) if request.uri().path() == MCP => {
                 exchange::exchange(&shared, request, Some(&watch)).await
             }
-            _ => self.router.oneshot(request.map(Body::new)).await?,
+            _ => {
+                if let Some(address) = watch.peer() {
+                    request.extensions_mut().insert(PeerAddress(address));
+                }
+                if request.uri().path() == WS {
+                    request.extensions_mut().insert(watch.occupied());
+                }
+                self.router.oneshot(request.map(Body::new)).await?
+            }
         };
         Ok(watch.answered(response))
     }
@@ -274,8 +321,9 @@ impl Door {
 
 impl Transport for Http {
     async fn serve(mut self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
-        let place = std::mem::replace(&mut self.place, Place::Unix(PathBuf::new()));
+        let place = std::mem::replace(&mut self.place, Place::Unix(PathBuf::new(), 0));
         let limits = self.limits;
+        self.guard.strict = true;
         let (closing, tracker) = (stop.clone(), TaskTracker::new());
         let connections = runtime.metrics.connections.clone();
         let door = self.door(runtime, closing, tracker.clone());
@@ -283,7 +331,7 @@ impl Transport for Http {
         match place {
             Place::Tcp(address) => serving.tcp(TcpListener::bind(address).await?).await,
             Place::Listener(listener) => serving.tcp(listener).await,
-            Place::Unix(path) => serving.unix(&path).await,
+            Place::Unix(path, mode) => serving.unix(&path, mode).await,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! How long clients may take to send a request, and when connections are to end: one timer for the
 //! whole server. A timer for every request was a twentieth of a small call's instructions.
 
-use super::Limits;
+use super::{Limits, slots::Slot};
+use crate::runtime::metrics::Counted;
 use ::http::Response;
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use hyper::body::{Frame, SizeHint};
 use std::{
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
@@ -19,9 +21,19 @@ use std::{
 /// Bytes of an answer that the system takes at once, whether or not the client reads them.
 const AT_ONCE: u64 = 16 * 1024;
 
+/// What a connection takes of the server while it is there.
+pub(super) type Held = (Slot, Arc<Counted>);
+
+/// Keeps the place of a connection that was upgraded, and has left the web server's hands.
+#[derive(Clone)]
+pub(crate) struct Occupied {
+    _watch: Arc<Watch>,
+}
+
 /// What a connection waits for. It and the watch of all connections share this.
-#[derive(Default)]
 pub(super) struct Watch {
+    peer: Option<SocketAddr>,
+    _held: Held,
     phase: AtomicU8,
     /// Counts phases, so that a quiet time can be told from a busy one.
     steps: AtomicU64,
@@ -42,6 +54,16 @@ impl Watch {
     fn enter(&self, phase: u8) {
         self.phase.store(phase, Ordering::Relaxed);
         self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The address the connection comes from.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Keeps the connection's place.
+    pub(super) fn occupied(self: &Arc<Self>) -> Occupied {
+        Occupied { _watch: self.clone() }
     }
 
     /// A request came; the server works on it.
@@ -98,8 +120,17 @@ impl Watch {
 pub(super) struct Connected(Mutex<Vec<Weak<Watch>>>);
 
 impl Connected {
-    pub(super) fn add(&self) -> Arc<Watch> {
-        let watch = Arc::new(Watch { steps: AtomicU64::new(1), ..Watch::default() });
+    pub(super) fn add(&self, peer: Option<SocketAddr>, held: Held) -> Arc<Watch> {
+        let watch = Arc::new(Watch {
+            peer,
+            _held: held,
+            phase: AtomicU8::new(REQUEST),
+            steps: AtomicU64::new(1),
+            seen: AtomicU64::new(0),
+            late: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        });
         let mut all = self.lock();
         if all.len() == all.capacity() {
             all.retain(|watch| watch.strong_count() > 0);
