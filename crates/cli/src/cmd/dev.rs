@@ -101,6 +101,7 @@ mod tests {
             tool: tool.into(),
             script: tool.into(),
             by: Ok(tool.into()),
+            warnings: vec![],
             is_confined: confined,
             changed: None,
         };
