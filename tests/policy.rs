@@ -363,11 +363,13 @@ async fn secrets_are_not_written_down() {
     let scripts = Scripts::folder(&folder.0).env("THE_TOKEN", "swordfish");
     let mut client = PipeClient::open(scripts.open().expect("it opens").server(), LAST).await;
     result(&mut client, "login", json!({ "with": "my swordfish" })).await;
+    until("it is written down", || !lines(&folder, "logs/audit.jsonl").is_empty()).await;
     let line = &lines(&folder, "logs/audit.jsonl")[0];
     assert_eq!(line["arguments"], json!({ "with": "my [secret]" }));
     write(&folder, "policy.toml", "audit = 'none.jsonl'\naudit_arguments = false");
     let mut client = PipeClient::open(open(&folder).server(), LAST).await;
     result(&mut client, "read", json!({})).await;
+    until("it is written down", || !lines(&folder, "none.jsonl").is_empty()).await;
     assert_eq!(lines(&folder, "none.jsonl")[0].get("arguments"), None);
 }
 
@@ -394,6 +396,63 @@ async fn what_must_be_written_down_and_cannot_does_not_happen() {
     assert_eq!(decisions, [Some("denied".to_owned()), Some("allowed".to_owned())]);
 }
 
+/// A pipe that nobody reads is a disk that does not answer.
+#[tokio::test]
+async fn a_log_that_blocks_holds_nobody_up() {
+    let folder = folder("policy-blocks", "audit = 'audit.jsonl'\naudit_arguments = true");
+    let pipe = folder.0.join("audit.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().is_ok());
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    for number in 0..5 {
+        let answer = result(&mut client, "write", json!({ "path": number.to_string() })).await;
+        assert_eq!(text(&answer), format!("wrote {number}"));
+    }
+    // Nothing is lost meanwhile, and the order stays.
+    let read = move || {
+        use std::io::{BufRead, BufReader};
+        let file = fs::OpenOptions::new().read(true).write(true).open(pipe).expect("a pipe");
+        let lines = BufReader::new(file).lines().take(5);
+        lines.map(|line| serde_json::from_str(&line.expect("text")).expect("JSON")).collect()
+    };
+    let all: Vec<Value> = tokio::task::spawn_blocking(read).await.expect("it is read");
+    let paths: Vec<_> = all.iter().map(|line| line["arguments"]["path"].clone()).collect();
+    assert_eq!(paths, ["0", "1", "2", "3", "4"]);
+}
+
+#[tokio::test]
+async fn a_required_log_has_the_call_before_its_answer() {
+    let folder = folder("policy-before", "audit = 'audit.jsonl'\naudit_required = true");
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    for number in 1..20 {
+        result(&mut client, "read", json!({})).await;
+        assert_eq!(lines(&folder, "audit.jsonl").len(), number);
+    }
+}
+
+/// The last call may have been answered a moment before the server ends.
+#[test]
+fn a_server_that_ends_has_written_every_call_down() {
+    let folder = folder(
+        "policy-end",
+        "audit = 'audit.jsonl'\ndefault = 'deny'\n[[rules]]\ntool = 'write'\narguments = { mode = 'x' }\naction = 'allow'",
+    );
+    let calls: String = (0..300)
+        .map(|id| format!("{}\n", modern_as(id, "tools/call", call("write", json!({})), json!({}))))
+        .collect();
+    let mut server = std::process::Command::new(zcp_tests::examples::zcp())
+        .args(["serve", "--stdio"])
+        .arg(&folder.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut input = server.stdin.take().expect("its input");
+    std::io::Write::write_all(&mut input, calls.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(server.wait().expect("it ends").success());
+    assert_eq!(lines(&folder, "audit.jsonl").len(), 300);
+}
+
 /// How often a folder was looked at is counted by what it runs when it is.
 #[tokio::test]
 async fn writing_down_is_no_change_of_the_folder() {
@@ -412,7 +471,7 @@ async fn writing_down_is_no_change_of_the_folder() {
     for _ in 0..5 {
         result(&mut client, "read", json!({})).await;
     }
-    assert_eq!(lines(&folder, "audit.jsonl").len(), 5);
+    until("they are written down", || lines(&folder, "audit.jsonl").len() == 5).await;
     client.silent(Duration::from_millis(700)).await;
     assert_eq!(count(), 1);
     write(&folder, "tools/other.sh", "echo other");

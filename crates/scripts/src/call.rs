@@ -27,6 +27,12 @@ pub(crate) async fn call(script: &Script, input: &Input) -> Result<Output> {
     let mut record = Record::new(script, &input.ctx);
     let done = record.call(input).await;
     record.end(&done);
+    // Whoever has the answer can rely on the log.
+    if let Some(audit) = script.project.policy.audit.as_ref().filter(|audit| audit.is_required)
+        && let Err(error) = audit.written(&script.host.log).await
+    {
+        tracing::warn!("{}: {error}", audit.path.display());
+    }
     done
 }
 
@@ -117,7 +123,7 @@ impl<'a> Record<'a> {
         let script = self.script;
         let policy = &script.project.policy;
         if let Some(audit) = policy.audit.as_ref().filter(|audit| audit.is_required)
-            && let Err(error) = audit.ready(&script.host.log)
+            && let Err(error) = audit.written(&script.host.log).await
         {
             tracing::warn!("{}: {error}", audit.path.display());
             return Err(self.denied("audit_required", Some("calls cannot be written down")));

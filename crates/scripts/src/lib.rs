@@ -95,9 +95,11 @@ pub struct Scripts {
 pub struct Processes(Arc<Host>);
 
 impl Processes {
-    /// Ends those that still run, and removes what is temporary. For when the server has stopped.
+    /// Ends those that still run, writes the audit log to its end, and removes what is temporary. For
+    /// when the server has stopped.
     pub async fn end(&self) {
         self.0.nursery.close().await;
+        self.0.log.close().await;
         self.0.remove();
     }
 }

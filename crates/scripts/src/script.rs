@@ -256,10 +256,7 @@ impl Script {
             _ => None,
         };
         // Held until the answer is made, which may be of files in there.
-        let own = self.own_folder(&mut job)?;
-        if let Some(own) = &own {
-            self.confine(&mut job, own.path(), contract.as_ref())?;
-        }
+        let _own = self.own_folder(&mut job, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
         noted.end(&ran.end);
         if let Some(contract) = &contract {
@@ -310,8 +307,12 @@ impl Script {
         self.manifest.output_files == Some(true) && !self.is_request
     }
 
-    /// A temporary folder of this call alone, where a script needs one.
-    fn own_folder(&self, job: &mut Job) -> Result<Option<TempDir>> {
+    /// A temporary folder of this call alone, where a script needs one, and its sandbox.
+    fn own_folder(
+        &self,
+        job: &mut Job,
+        contract: Option<&mcp_bash::Call>,
+    ) -> Result<Option<TempDir>> {
         if self.manifest.sandbox.is_none() && !self.prints_files() {
             return Ok(None);
         }
@@ -322,6 +323,7 @@ impl Script {
         if self.prints_files() {
             job.files.printed.folders.push(own.path().to_path_buf());
         }
+        self.confine(job, own.path(), contract)?;
         Ok(Some(own))
     }
 

@@ -33,7 +33,7 @@ impl SigningKey {
 
     /// The public half.
     pub(super) fn public(&self) -> Value {
-        let point = self.0.verifying_key().to_encoded_point(false);
+        let point = self.0.verifying_key().to_sec1_point(false);
         let part = |bytes: Option<&[u8]>| coded(bytes.unwrap_or_default());
         json!({
             "kty": "EC",

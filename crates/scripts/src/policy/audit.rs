@@ -1,20 +1,10 @@
 //! The log of calls: a line of JSON for each, in a file only its owner can read.
 
+use super::log::{Entry, Fate, Log};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fs::{self, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
-
-/// How large a log grows before it begins anew. The one before is kept.
-const LARGEST: u64 = 64 * 1024 * 1024;
-/// Lines that wait for a log that must be written and cannot.
-const WAITING: usize = 10_000;
+use std::{io, path::PathBuf};
 
 /// Where calls are written down, and how much of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,17 +58,6 @@ pub(crate) struct Line<'a> {
     pub(crate) milliseconds: u64,
 }
 
-/// What all logs of a server share.
-#[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// Lines that could not be written yet.
-    waiting: VecDeque<(PathBuf, Vec<u8>)>,
-    has_warned: bool,
-}
-
 impl Audit {
     /// What is written down of these arguments.
     pub(crate) fn shown(&self, args: &Map<String, Value>) -> Option<Value> {
@@ -105,100 +84,27 @@ impl Audit {
         name.into()
     }
 
-    /// Whether calls can be written down now.
-    pub(crate) fn ready(&self, log: &Log) -> io::Result<()> {
-        log.state().write(&self.path)?;
-        open(&self.path).map(drop)
+    /// Waits until the calls so far are written down, and says whether more can be.
+    pub(crate) async fn written(&self, log: &Log) -> io::Result<()> {
+        log.written(&self.path).await
     }
 
-    /// Writes a call down. What cannot be written waits if it must be, and is lost otherwise.
+    /// Writes a call down, soon. What cannot be written waits if it must be, and is lost otherwise.
     pub(crate) fn append(&self, log: &Log, line: &Line<'_>) {
         let Ok(mut text) = serde_json::to_vec(line) else { return };
         text.push(b'\n');
-        let mut state = log.state();
-        state.waiting.push_back((self.path.clone(), text));
-        let Err(error) = state.write(&self.path) else {
-            state.has_warned = false;
-            return;
+        let fate = match (self.is_required, line.outcome) {
+            (false, _) => Fate::Lost,
+            (true, None) => Fate::Waits,
+            (true, Some(_)) => Fate::Stays,
         };
-        if !std::mem::replace(&mut state.has_warned, true) {
-            tracing::warn!("calls are not written down: {}: {error}", self.path.display());
-        }
-        if !self.is_required {
-            state.waiting.pop_back();
-        }
-        while state.waiting.len() > WAITING {
-            state.waiting.pop_front();
-        }
+        log.append(Entry { path: self.path.clone(), text, fate });
     }
-}
-
-impl Log {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Writes what waits, in order, and says how one log fared.
-    fn write(&mut self, log: &Path) -> io::Result<()> {
-        let mut failed: BTreeMap<PathBuf, io::Error> = BTreeMap::new();
-        self.waiting.retain(|(path, line)| {
-            failed.contains_key(path)
-                || write(path, line, LARGEST)
-                    .map_err(|error| failed.insert(path.clone(), error))
-                    .is_err()
-        });
-        failed.remove(log).map_or(Ok(()), Err)
-    }
-}
-
-/// One line, whole: others may append to the same file.
-fn write(path: &Path, line: &[u8], largest: u64) -> io::Result<()> {
-    let length = fs::metadata(path).map_or(0, |about| about.len());
-    if length > 0 && length + line.len() as u64 > largest {
-        let mut older = path.to_path_buf().into_os_string();
-        older.push(".1");
-        fs::rename(path, older)?;
-    }
-    let mut file = open(path)?;
-    let before = file.metadata()?.len();
-    file.write_all(line).inspect_err(|_| {
-        // Half a line is no line.
-        let _ = file.set_len(before);
-    })
-}
-
-fn open(path: &Path) -> io::Result<fs::File> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_log_that_is_full_begins_anew_and_the_last_one_stays() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("logs/audit.jsonl");
-        for line in ["one\n", "two\n", "three\n"] {
-            write(&path, line.as_bytes(), 10).expect("it is written");
-        }
-        let text = |path: &Path| fs::read_to_string(path).expect("a log");
-        assert_eq!(text(&path), "three\n");
-        assert_eq!(text(&folder.path().join("logs/audit.jsonl.1")), "one\ntwo\n");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = fs::metadata(&path).expect("a log").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
-    }
 
     #[test]
     fn the_order_of_arguments_does_not_change_their_digest() {

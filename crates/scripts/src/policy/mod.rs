@@ -2,10 +2,12 @@
 
 mod audit;
 mod hook;
+mod log;
 mod rules;
 
-pub(crate) use audit::{Audit, Line, Log};
+pub(crate) use audit::{Audit, Line};
 pub(crate) use hook::Judged;
+pub(crate) use log::Log;
 
 use crate::{host::Host, manifest::read_value, project::Project, script::Script};
 use hook::{Allowlist, Hook};
