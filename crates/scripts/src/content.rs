@@ -1,11 +1,16 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
-use std::path::{Path, PathBuf};
+use crate::call_files::open_regular;
+use std::{
+    fmt::Display,
+    io,
+    path::{Path, PathBuf},
+};
 use tokio::{fs::File, io::AsyncReadExt};
 use zcp::{Content, ResourceContents};
 
 /// The largest file that becomes part of an answer.
-const LARGEST: u64 = 10 * 1024 * 1024;
+pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
 
 /// Files that a script names as parts of its answer: where they are, and which may be.
 #[derive(Debug, Clone)]
@@ -42,7 +47,7 @@ impl Files {
     }
 }
 
-fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+pub(crate) fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|one| path.starts_with(one))
 }
 
@@ -52,25 +57,34 @@ async fn of_file(
     mime: Option<&str>,
     may_be: impl Fn(&Path) -> bool,
 ) -> Result<Content, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let about = tokio::fs::metadata(path).await.map_err(|error| wrong(&error))?;
-    if !about.is_file() {
-        return Err(wrong(&"it is no file"));
-    }
-    let file = File::open(path).await.map_err(|error| wrong(&error))?;
-    if !real_path(&file, path).is_ok_and(|real| may_be(&real)) {
-        return Err(wrong(&"it is not where files of an answer may be"));
-    }
-    let mut bytes = vec![];
-    file.take(LARGEST + 1).read_to_end(&mut bytes).await.map_err(|error| wrong(&error))?;
-    if bytes.len() as u64 > LARGEST {
-        let length = about.len();
-        return Err(wrong(&format!(
-            "the file has {length} bytes, and may have {LARGEST}: link it"
-        )));
-    }
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let bytes = read(path, LARGEST, may_be).await.map_err(wrong)?;
     let mime = mime.map_or_else(|| mime_of(Some(path), &bytes), str::to_owned);
     Ok(of_bytes(bytes, mime, &uri_of(path)))
+}
+
+/// The bytes of a regular file that is where it may be, or why they are not had.
+pub(crate) async fn read(
+    path: &Path,
+    largest: u64,
+    may_be: impl Fn(&Path) -> bool,
+) -> Result<Vec<u8>, String> {
+    let text = |why: &dyn Display| why.to_string();
+    let (place, opened) = (path.to_path_buf(), path.to_path_buf());
+    let open = move || open_regular(&opened).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let opened = tokio::task::spawn_blocking(open).await;
+    let opened = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let (length, file) = opened.map_err(|error| text(&error))?;
+    let file = File::from_std(file);
+    if !real_path(&file, &place).is_ok_and(|real| may_be(&real)) {
+        return Err("it is not where files of an answer may be".to_owned());
+    }
+    let mut bytes = vec![];
+    file.take(largest + 1).read_to_end(&mut bytes).await.map_err(|error| text(&error))?;
+    match bytes.len() as u64 > largest {
+        true => Err(format!("the file has {length} bytes, and may have {largest}: link it")),
+        false => Ok(bytes),
+    }
 }
 
 /// Where an open file is, wherever its path leads by now.
