@@ -3,11 +3,12 @@
 //! Linux does it itself (Landlock and seccomp), for the process and all that come of it. The
 //! command starts itself once more, confines itself, and becomes the script.
 
-use crate::manifest::Sandbox;
+use crate::{manifest::Sandbox, spawn};
 use serde::{Deserialize, Serialize};
 use std::{
     io,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 /// What the command is called with to confine itself.
@@ -151,7 +152,11 @@ pub async fn sandbox(command: &Path) -> Vec<(&'static str, Result<(), String>)> 
     for (what, rules) in each {
         let mut tried = tokio::process::Command::new(command);
         tried.args(rules.words()).arg(command).arg("--version");
-        let done = tried.output().await;
+        tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let done = match spawn::child(&mut tried) {
+            Ok(child) => child.wait_with_output().await,
+            Err(error) => Err(error),
+        };
         let fails = match done {
             Ok(done) if done.status.success() => Ok(()),
             Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),

@@ -1,14 +1,15 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
+use crate::call_files::open_regular;
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 use zcp::{Content, ResourceContents};
 
 /// The largest file that becomes part of an answer.
-const LARGEST: u64 = 10 * 1024 * 1024;
+pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
 
 /// Files that a script names as parts of its answer: where they are, and which may be.
 #[derive(Debug, Clone)]
@@ -53,9 +54,15 @@ impl Files {
         mime: Option<&str>,
         may_be: fn(&Self, &Path) -> bool,
     ) -> Result<Content, String> {
-        let (files, path, mime) = (self.clone(), self.folder.join(path), mime.map(str::to_owned));
-        let read = move || of_file(&path, mime, |path| may_be(&files, path));
-        tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
+        let (files, path) = (self.clone(), self.folder.join(path));
+        let read = read(&path, LARGEST, move |path| may_be(&files, path)).await;
+        let bytes = read.map_err(|why| {
+            // The client sees its name; where it is on this machine is for the log.
+            tracing::warn!("{} does not become part of an answer: {why}", path.display());
+            format!("{}: {why}", path.file_name().unwrap_or_default().to_string_lossy())
+        })?;
+        let mime = mime.map_or_else(|| mime_of(Some(&path), &bytes), str::to_owned);
+        Ok(of_bytes(bytes, mime, &uri_of(&path)))
     }
 
     /// Whether the script may read a file itself.
@@ -80,54 +87,30 @@ impl Printed {
     }
 }
 
-fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+pub(crate) fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|one| path.starts_with(one))
 }
 
-/// A file as content, if it may be.
-fn of_file(
+/// The bytes of a regular file that is where it may be, or why they are not had.
+pub(crate) async fn read(
     path: &Path,
-    mime: Option<String>,
-    may_be: impl Fn(&Path) -> bool,
-) -> Result<Content, String> {
-    // The client sees its name; where it is on this machine is for the log.
-    let wrong = |why: &dyn std::fmt::Display| {
-        tracing::warn!("{} does not become part of an answer: {why}", path.display());
-        format!("{}: {why}", path.file_name().unwrap_or_default().to_string_lossy())
+    largest: u64,
+    may_be: impl Fn(&Path) -> bool + Send + 'static,
+) -> Result<Vec<u8>, String> {
+    let path = path.to_path_buf();
+    let read = move || {
+        let file = open_regular(&path).map_err(|error| error.to_string())?;
+        if !real_path(&file, &path).is_ok_and(|real| may_be(&real)) {
+            return Err("it is not where files of an answer may be".to_owned());
+        }
+        let mut bytes = vec![];
+        let took = file.take(largest + 1).read_to_end(&mut bytes);
+        match took.map_err(|error| error.to_string())? as u64 > largest {
+            true => Err(format!("the file has more than {largest} bytes: link it")),
+            false => Ok(bytes),
+        }
     };
-    let file = open(path).map_err(|error| wrong(&error))?;
-    let about = file.metadata().map_err(|error| wrong(&error))?;
-    if !about.is_file() {
-        return Err(wrong(&"it is no file"));
-    }
-    if !real_path(&file, path).is_ok_and(|real| may_be(&real)) {
-        return Err(wrong(&"it is not where files of an answer may be"));
-    }
-    let mut bytes = vec![];
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
-    if bytes.len() as u64 > LARGEST {
-        let length = about.len();
-        return Err(wrong(&format!(
-            "the file has {length} bytes, and may have {LARGEST}: link it"
-        )));
-    }
-    let mime = mime.unwrap_or_else(|| mime_of(Some(path), &bytes));
-    Ok(of_bytes(bytes, mime, &uri_of(path)))
-}
-
-/// Opens a file. A named pipe in its place is opened without waiting for who writes to it.
-fn open(path: &Path) -> io::Result<File> {
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
-    options.open(path)
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// Where an open file is, wherever its path leads by now.

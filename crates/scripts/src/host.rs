@@ -7,7 +7,7 @@ use crate::{
     policy::Log,
     providers::Clones,
     run::{Nursery, Ran},
-    turns::Places,
+    turns::{Bounds, Places},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,11 +21,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 use zcp::{Contents, Principal};
 
-/// Scripts that run at once unless something is said.
-const AT_ONCE: usize = 64;
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: usize = 100;
@@ -112,12 +110,6 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).filter(|(_, value)| is_filled(value)).collect()
 }
 
-/// Scripts that run at once, of all tools together.
-fn at_once(env: &BTreeMap<String, String>) -> usize {
-    let said = env.get("MCPBASH_MAX_CONCURRENT_REQUESTS").and_then(|said| said.parse().ok());
-    said.filter(|places| (1..=Semaphore::MAX_PERMITS).contains(places)).unwrap_or(AT_ONCE)
-}
-
 impl Host {
     /// `command` does as jq does for machines without one, and confines scripts.
     pub(crate) fn new(
@@ -140,7 +132,7 @@ impl Host {
         let path = std::env::join_paths(paths).map_err(io::Error::other)?;
         Ok(Self {
             nursery: Nursery::default(),
-            places: Places::new(at_once(&env)),
+            places: Places::new(Bounds::of(&env)),
             folder,
             made: OnceLock::new(),
             env,

@@ -3,6 +3,7 @@
 mod answer;
 mod arguments;
 mod call;
+mod call_files;
 mod catalog;
 mod completions;
 mod confine;
@@ -30,6 +31,7 @@ mod script;
 mod secrets;
 mod settings;
 mod skills;
+mod spawn;
 mod template;
 mod turns;
 mod ui;

@@ -1,7 +1,8 @@
 //! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
 
 use crate::{
-    content::{self, Files},
+    call_files::{self, CallFiles},
+    content::{self, Files, LARGEST},
     host::Host,
     icons::icons,
     remote,
@@ -13,9 +14,9 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::{
     ffi::OsString,
-    fs,
     io::Read,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tempfile::TempDir;
@@ -27,8 +28,8 @@ const LONGEST: u64 = 64 * 1024;
 const MOST: u64 = 1024 * 1024;
 /// How long a client may take to say where it works.
 const ROOTS_TIME: Duration = Duration::from_secs(5);
-/// The largest file that becomes part of an answer.
-const LARGEST_EMBEDDED: u64 = 10 * 1024 * 1024;
+/// Files that become part of an answer: how many.
+const MOST_EMBEDDED: usize = 100;
 /// Words of scripts that are written for it.
 const MENTIONED: [&str; 3] = ["MCP_SDK", "MCP_TOOL_", "MCPBASH_"];
 /// Words of scripts that want to know where the client works.
@@ -69,6 +70,8 @@ pub(crate) fn means_yes(value: Option<impl AsRef<str>>) -> bool {
 #[derive(Debug)]
 pub(crate) struct Call {
     folder: TempDir,
+    /// The same, for what its script writes there.
+    files: CallFiles,
     env: Vec<(OsString, OsString)>,
     roots: Vec<PathBuf>,
     asks: bool,
@@ -76,17 +79,23 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) async fn new(script: &Script, args: &Map<String, Value>, ctx: &Ctx) -> Result<Self> {
-        let folder = script.host.call_folder()?;
-        let mut call =
-            Self { folder, env: inherited(&script.host), roots: vec![], asks: ctx.client().form() };
-        call.payload(&script.host, "MCP_TOOL_ARGS", &json!(args))?;
-        call.payload(&script.host, "MCP_TOOL_METADATA", &metadata(script))?;
+        let (folder, files) = folder(&script.host).await?;
+        let (env, asks) = (inherited(&script.host), ctx.client().form());
+        let mut call = Self { folder, files, env, roots: vec![], asks };
+        // Appended to without looking whether they are there.
+        let mut written = vec![("error", vec![]), ("resources", vec![])];
+        let mut payload = |name, value: &Value| {
+            written.extend(call.payload(&script.host, name, value));
+        };
+        payload(("MCP_TOOL_ARGS", "MCP_TOOL_ARGS_FILE"), &json!(args));
+        payload(("MCP_TOOL_METADATA", "MCP_TOOL_METADATA_FILE"), &metadata(script));
         let mut meta = meta(ctx);
         // What lets a client in is not for tools.
         if let Value::Object(members) = &mut meta {
             remote::keys(script.host.whole_env()).iter().for_each(|key| drop(members.remove(key)));
         }
-        call.payload(&script.host, "MCP_TOOL_META", &meta)?;
+        payload(("MCP_TOOL_META", "MCP_TOOL_META_FILE"), &meta);
+        call.files.write(written).await?;
         let roots = match may_want_roots(script) {
             true => roots(script, ctx).await?,
             false => fallback_roots(script),
@@ -118,10 +127,6 @@ impl Call {
             call.env.push((name.into(), call.folder.path().join(file).into()));
         }
         call.env.push(("MCP_CALL_DIR".into(), call.folder.path().into()));
-        // Appended to without looking whether it is there.
-        for file in ["error", "resources"] {
-            fs::write(call.folder.path().join(file), "")?;
-        }
         Ok(call)
     }
 
@@ -130,23 +135,26 @@ impl Call {
         self.folder.path()
     }
 
-    /// A value in a variable, or in a file that another names.
-    fn payload(&mut self, host: &Host, name: &str, value: &Value) -> Result<()> {
+    /// A value in a variable, or in a file that another names, which is to be written.
+    fn payload(
+        &mut self,
+        host: &Host,
+        (name, file): (&'static str, &'static str),
+        value: &Value,
+    ) -> Option<(&'static str, Vec<u8>)> {
         let text = value.to_string();
         let longest = number(host, "MCPBASH_ENV_PAYLOAD_THRESHOLD")
             .unwrap_or(LONGEST)
             .min(LONGEST * 2 - 1024);
-        let (json, file) = (format!("{name}_JSON"), format!("{name}_FILE"));
+        let json = format!("{name}_JSON");
         if text.len() as u64 <= longest {
             self.env.push((json.into(), text.into()));
             self.env.push((file.into(), "".into()));
-        } else {
-            let path = self.folder.path().join(name);
-            fs::write(&path, text)?;
-            self.env.push((json.into(), "".into()));
-            self.env.push((file.into(), path.into()));
+            return None;
         }
-        Ok(())
+        self.env.push((json.into(), "".into()));
+        self.env.push((file.into(), self.folder.path().join(name).into()));
+        Some((name, text.into_bytes()))
     }
 
     fn set_roots(&mut self, roots: &[Value]) {
@@ -165,14 +173,15 @@ impl Call {
         job.recipe.out_names.extend(["MCP_PROGRESS_STREAM", "MCP_LOG_STREAM"]);
         job.recipe.stdin = None;
         job.questions = self.asks.then(|| Questions {
-            asked: self.folder.path().join("question"),
-            answered: self.folder.path().join("answer"),
+            files: self.files.clone(),
+            asked: "question",
+            answered: "answer",
         });
     }
 
     /// What the script wrote as its error: an error of the protocol, whatever else it did.
-    pub(crate) fn error(&self, secrets: &[String]) -> Result<()> {
-        let mut text = beginning(&self.folder.path().join("error"));
+    pub(crate) async fn error(&self, secrets: &[String]) -> Result<()> {
+        let mut text = self.text("error").await;
         secrets::hide_text(&mut text, secrets);
         if text.trim().is_empty() {
             return Ok(());
@@ -182,28 +191,29 @@ impl Call {
         Err(CallError::Rpc(Box::new(error)))
     }
 
+    /// A file of the contract, as far as it is read.
+    async fn text(&self, name: &'static str) -> String {
+        let bytes = self.files.read(name, MOST).await.unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The files the script wants to be part of its answer.
     pub(crate) async fn embedded(&self, files: &Files) -> Vec<Content> {
         let cwd = &files.folder;
-        let text = beginning(&self.folder.path().join("resources"));
+        let text = self.text("resources").await;
+        let mut from = self.roots.clone();
+        from.push(cwd.clone());
         let mut all = vec![];
-        for (path, mime, uri) in listed(&text) {
+        for (path, mime, uri) in listed(&text).into_iter().take(MOST_EMBEDDED) {
             let path = cwd.join(path);
-            let real = path.canonicalize().ok().filter(|path| files.may_read(path));
-            let inside = real.filter(|path| {
-                let roots = self.roots.iter().filter_map(|root| root.canonicalize().ok());
-                let is_small = fs::metadata(path)
-                    .is_ok_and(|file| file.is_file() && file.len() <= LARGEST_EMBEDDED);
-                is_small && roots.chain([cwd.to_path_buf()]).any(|root| path.starts_with(root))
-            });
-            let bytes = match inside {
-                Some(path) => tokio::fs::read(path).await.ok(),
-                None => None,
-            };
-            let Some(bytes) = bytes else {
-                let why = "is not where files may be embedded from, or too large";
-                tracing::warn!("{} {why}", path.display());
-                continue;
+            let (files, from) = (files.clone(), from.clone());
+            let may_be = move |path: &Path| files.may_read(path) && content::is_in(path, &from);
+            let bytes = match content::read(&path, LARGEST, may_be).await {
+                Ok(bytes) => bytes,
+                Err(why) => {
+                    tracing::warn!("a file is not embedded: {}: {why}", path.display());
+                    continue;
+                }
             };
             let mime = mime.unwrap_or_else(|| content::mime_of(Some(&path), &bytes));
             let uri = uri.unwrap_or_else(|| content::uri_of(&path));
@@ -211,6 +221,17 @@ impl Call {
         }
         all
     }
+}
+
+/// A folder for one call, and the same as its script's files.
+async fn folder(host: &Arc<Host>) -> Result<(TempDir, CallFiles)> {
+    let host = host.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let folder = host.call_folder()?;
+        let files = CallFiles::open(folder.path())?;
+        std::io::Result::Ok((folder, files))
+    });
+    Ok(made.await??)
 }
 
 /// A tool as the framework keeps it.
@@ -286,10 +307,11 @@ fn titled(folder: &Path) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// How a file of the contract begins, which is all of it unless something is wrong.
+/// How a script begins, as far as it is looked at.
 fn beginning(path: &Path) -> String {
     let mut text = vec![];
-    let read = fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    let read =
+        call_files::open_regular(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
     read.map_or(String::new(), |_| String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -1,9 +1,11 @@
 //! What a project written for mcp-bash registers instead of having it found.
 
 use crate::{
+    call_files::open_regular,
     host::Host,
     mcp_bash,
     project::{Project, elsewhere, place},
+    spawn,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -54,9 +56,12 @@ pub(crate) fn registered(project: &Project, host: &Host) -> Result<Registered, S
 
 fn read(path: &Path, longest: u64) -> Result<Map<String, Value>, String> {
     let wrong = |why: String| format!("{}: {why}", path.display());
-    let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let mut bytes = vec![];
+    let read = open_regular(path)
+        .and_then(|file| file.take(longest.saturating_add(1)).read_to_end(&mut bytes));
+    read.map_err(|error| wrong(error.to_string()))?;
     if bytes.len() as u64 > longest {
-        return Err(wrong(format!("it has {} bytes, and may have {longest}", bytes.len())));
+        return Err(wrong(format!("it has more bytes, and may have {longest}")));
     }
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(wrong("it begins with a byte order mark: save it without".into()));
@@ -189,7 +194,7 @@ fn patiently(command: &mut Command) -> io::Result<Option<Output>> {
     command.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(complaints.try_clone()?);
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    let mut child = command.spawn()?;
+    let mut child = spawn::blocking(command)?;
     let begun = Instant::now();
     let status = loop {
         match child.try_wait()? {

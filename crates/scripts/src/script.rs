@@ -260,7 +260,7 @@ impl Script {
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
         noted.end(&ran.end);
         if let Some(contract) = &contract {
-            contract.error(&secrets)?;
+            contract.error(&secrets).await?;
         }
         let about = About {
             name: &self.name,

@@ -3,9 +3,9 @@
 //! A file of a project says where a secret is and not what it is. It is fetched when a script
 //! needs it, and what the script shows of it is made unreadable.
 
-use crate::host::Host;
+use crate::{host::Host, spawn};
 use serde_json::Value;
-use std::{path::Path, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 use zcp::{
     Content, Output,
@@ -70,8 +70,10 @@ async fn told(words: &[String], host: &Host, root: &Path) -> Result<String, Stri
     let program = which::which_in(program, Some(host.path()), root)
         .map_err(|_| format!("`{program}` is not in PATH"))?;
     let mut command = Command::new(program);
-    command.args(args).current_dir(root).kill_on_drop(true).stdin(std::process::Stdio::null());
-    let output = timeout(PATIENCE, command.output()).await;
+    command.args(args).current_dir(root).kill_on_drop(true).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = spawn::child(&mut command).map_err(|error| error.to_string())?;
+    let output = timeout(PATIENCE, child.wait_with_output()).await;
     let output = output.map_err(|_| "the command takes too long")?;
     let output = output.map_err(|error| error.to_string())?;
     match output.status.success() {

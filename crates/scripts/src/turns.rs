@@ -1,8 +1,8 @@
-//! Who may run now: so many scripts of a server at once, so many calls of a tool at once and a minute.
+//! Concurrency and rate limits for scripts.
 
-use crate::manifest::Limits;
+use crate::manifest::{Limits, time_of};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
@@ -10,17 +10,62 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use zcp::{CallError, Result};
 
-/// The places there are for scripts that run, and the turns of each tool.
+/// Scripts that run at the same time, unless something is said.
+const RUNNING: usize = 64;
+/// Scripts that wait for an answer at the same time, unless something is said.
+const WAITING: usize = 256;
+/// How long they wait, unless something is said.
+const ANSWER_TIME: Duration = Duration::from_secs(15 * 60);
+/// The same, whatever is said.
+const MOST_ANSWER_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many scripts of a server there may be. Together this is how many runs have processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Scripts that run. More than these wait to be started.
+    pub(crate) running: usize,
+    /// Scripts that were started and wait for an answer of their client. More than these are not
+    /// allowed to ask.
+    pub(crate) waiting: usize,
+    /// How long an answer is waited for unless the script says.
+    pub(crate) answer_time: Duration,
+}
+
+impl Bounds {
+    /// What is set in an environment. What is no number there is as if it were not said.
+    pub(crate) fn of(env: &BTreeMap<String, String>) -> Self {
+        let number = |names: &[&str], otherwise| {
+            let said = names.iter().find_map(|name| env.get(*name)?.trim().parse().ok());
+            said.filter(|most| (1..=Semaphore::MAX_PERMITS).contains(most)).unwrap_or(otherwise)
+        };
+        let time = env.get("ZCP_ANSWER_TIMEOUT").and_then(|said| time_of(said).ok());
+        Self {
+            running: number(
+                &["ZCP_MAX_CONCURRENT_SCRIPTS", "MCPBASH_MAX_CONCURRENT_REQUESTS"],
+                RUNNING,
+            ),
+            waiting: number(&["ZCP_MAX_WAITING_SCRIPTS"], WAITING),
+            answer_time: time.unwrap_or(ANSWER_TIME).min(MOST_ANSWER_TIME),
+        }
+    }
+}
+
+/// The places there are for scripts, and the turns of each tool.
 #[derive(Debug)]
 pub(crate) struct Places {
-    places: Arc<Semaphore>,
+    bounds: Bounds,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     tools: Mutex<HashMap<PathBuf, Weak<Turns>>>,
 }
 
-/// A place, for as long as this is held. It is left to others while a user thinks.
+/// A place among those that run or, while a user thinks, among those that wait.
 #[derive(Debug)]
 pub(crate) struct Place {
-    of: Arc<Semaphore>,
+    bounds: Bounds,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// Of one of the two.
     held: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -36,13 +81,23 @@ pub(crate) struct Turns {
 
 impl Places {
     /// So many places for all tools together.
-    pub(crate) fn new(at_once: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(at_once)), tools: Mutex::default() }
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            running: Arc::new(Semaphore::new(bounds.running)),
+            waiting: Arc::new(Semaphore::new(bounds.waiting)),
+            tools: Mutex::default(),
+        }
     }
 
-    /// Waits for a place.
+    /// Waits for a place among those that run.
     pub(crate) async fn place(&self) -> Result<Place> {
-        let place = Place { of: self.places.clone(), held: Mutex::default() };
+        let place = Place {
+            bounds: self.bounds,
+            running: self.running.clone(),
+            waiting: self.waiting.clone(),
+            held: Mutex::default(),
+        };
         place.take().await?;
         Ok(place)
     }
@@ -65,16 +120,31 @@ impl Places {
 }
 
 impl Place {
-    /// Leaves it to others.
-    pub(crate) fn leave(&self) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn hold(&self, permit: OwnedSemaphorePermit) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
     }
 
-    /// Waits for one again.
-    pub(crate) async fn take(&self) -> Result<()> {
-        let permit = self.of.clone().acquire_owned().await.map_err(stopping)?;
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+    /// Leaves it to others for one among those that wait, unless too many do.
+    pub(crate) fn leave(&self) -> Result<()> {
+        let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
+            return Err(CallError::new(format!(
+                "{} scripts of this server wait for an answer, which is its limit: try again later",
+                self.bounds.waiting
+            )));
+        };
+        self.hold(permit);
         Ok(())
+    }
+
+    /// Waits for one among those that run. One among those that wait is held until then.
+    pub(crate) async fn take(&self) -> Result<()> {
+        self.hold(self.running.clone().acquire_owned().await.map_err(stopping)?);
+        Ok(())
+    }
+
+    /// How long an answer is waited for: as the script wishes, within bounds.
+    pub(crate) fn answer_time(&self, wish: Option<Duration>) -> Duration {
+        wish.unwrap_or(self.bounds.answer_time).min(MOST_ANSWER_TIME)
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
     fmt,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -257,10 +258,24 @@ impl Caller {
     }
 }
 
-/// The address of the peer that sent a message, in the extensions of its request. Behind a proxy it
-/// is the proxy's, unless a layer of the transport replaces it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PeerAddress(pub std::net::IpAddr);
+/// The address a message's connection comes from: a client's, or that of the proxy in front of the
+/// server, unless a layer of the transport replaces it.
+///
+/// [`Http`](crate::Http) puts it into the extensions of requests for its layers, and for those of
+/// the server. There is none on a Unix socket. On a server without layers it is not there for
+/// handlers of requests to `/mcp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub SocketAddr);
+
+/// Who is meant by an address. A site has a whole /64 of IPv6.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+        other => other,
+    }
+}
 
 /// A caller as stores hold it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

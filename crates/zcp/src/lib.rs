@@ -37,7 +37,7 @@ pub use seal::KeyRing;
 pub use server::{Error, Server};
 pub use transport::{
     Transport,
-    http::{Http, PeerAddress},
+    http::Http,
     stdio::{Pipe, Stdio},
 };
 pub use zcp_macros::{prompt, resource, tool};

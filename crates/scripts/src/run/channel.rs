@@ -1,7 +1,7 @@
 //! The way between a script and the server that is not its output: two pipes, a line a message.
 
 use rustix::{
-    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    io::fcntl_dupfd_cloexec,
     pipe::{PipeFlags, pipe_with},
 };
 use std::{
@@ -90,11 +90,9 @@ impl Channel {
 }
 
 impl Ends {
-    /// Lets the next process that is started have them.
-    pub(crate) fn open(&self) -> io::Result<()> {
-        fcntl_setfd(&self.out, FdFlags::empty())?;
-        fcntl_setfd(&self.answers, FdFlags::empty())?;
-        Ok(())
+    /// The descriptors, for the process they are meant for.
+    pub(crate) fn into_descriptors(self) -> Vec<OwnedFd> {
+        vec![self.out, self.answers]
     }
 
     pub(crate) fn out_path(&self) -> String {

@@ -1,5 +1,6 @@
 //! The processes that came of a run, wherever they went: counted while it lasts, ended after it.
 
+use super::leader::Group;
 use rustix::{
     param::page_size,
     process::{
@@ -53,8 +54,8 @@ pub(crate) struct Family {
 /// One run.
 #[derive(Debug)]
 struct Run {
-    /// Its first process, once there is one.
-    leader: OnceLock<i32>,
+    /// Its processes, once there are any.
+    group: OnceLock<Arc<Group>>,
     share: Share,
     exceeded: Mutex<Option<String>>,
     changed: Notify,
@@ -91,9 +92,9 @@ impl Family {
         self.badge
     }
 
-    /// The first processes of all runs.
-    pub(crate) fn leaders(&self) -> Vec<i32> {
-        self.runs().values().filter_map(|run| run.leader.get().copied()).collect()
+    /// The process groups of all runs.
+    pub(super) fn groups(&self) -> Vec<Arc<Group>> {
+        self.runs().values().filter_map(|run| run.group.get().cloned()).collect()
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<u64, Arc<Run>>> {
@@ -104,7 +105,7 @@ impl Family {
     pub(crate) fn begin(self: &Arc<Self>, share: Share) -> Member {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % NUMBERS;
         let run = Run {
-            leader: OnceLock::new(),
+            group: OnceLock::new(),
             share,
             exceeded: Mutex::default(),
             changed: Notify::new(),
@@ -151,7 +152,8 @@ impl Family {
             children.entry(process.parent).or_default().push(process);
         }
         for (_, run) in &runs {
-            let Some(leader) = run.leader.get().copied() else { continue };
+            let Some(leader) = run.group.get().and_then(|group| group.id()) else { continue };
+            let leader = leader.as_raw_pid();
             let group = processes.iter().filter(|process| process.group == leader);
             let mut all: HashMap<i32, &Process> =
                 group.map(|process| (process.id, process)).collect();
@@ -312,9 +314,9 @@ impl Member {
         Marking(before)
     }
 
-    /// It has begun, with this process.
-    pub(crate) fn leads(&self, leader: i32) {
-        let _ = self.run.leader.set(leader);
+    /// It has begun, with these processes.
+    pub(super) fn leads(&self, group: &Arc<Group>) {
+        let _ = self.run.group.set(group.clone());
     }
 
     /// Ends all that is left of it.

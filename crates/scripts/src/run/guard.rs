@@ -1,6 +1,7 @@
 //! Ends what a server leaves behind when it is killed: a shell that waits for its death.
 
 use super::family::{Family, LIMIT, MARK};
+use crate::spawn;
 use std::{
     io,
     os::unix::process::CommandExt,
@@ -31,7 +32,7 @@ impl Guard {
         command.arg(format!("^{LIMIT} *{}[0-9]* ", family.badge())).arg(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.process_group(0).current_dir("/");
-        Ok(Self(command.spawn()?))
+        spawn::blocking(&mut command).map(Self)
     }
 }
 

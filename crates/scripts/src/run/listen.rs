@@ -2,13 +2,16 @@
 
 use super::{Job, channel::Channel, patience::Patience};
 use crate::secrets;
+use futures_util::poll;
 use serde_json::{Value, json};
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, pin::pin, task::Poll, time::Duration};
 use zcp::wire::{line::Line, mcp::resources::Resource};
 use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
 
 /// Content a script may add, in blocks.
 const MOST: usize = 100;
+/// The longest question in a file.
+const LONGEST: u64 = 1024 * 1024;
 /// How often it is looked for questions in files.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long an answer of the client's model may be unless the script says.
@@ -148,30 +151,33 @@ impl<'a> Listener<'a> {
                 .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
         };
         self.patience.asked();
-        // Others run while somebody thinks.
-        let is_for_others = verb != "once";
-        if is_for_others {
-            self.job.place.leave();
-        }
         let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
-        let answer = match wait {
-            Some(wait) => tokio::time::timeout(wait, self.ask(verb, key, &said))
-                .await
-                .unwrap_or_else(|_| Err(CallError::new("nobody answered in time"))),
-            None => self.ask(verb, key, &said).await,
-        };
+        let answer = self.answer(verb, key, &said, self.job.place.answer_time(wait)).await;
         // The run ends here, and begins again with the answer.
         if matches!(answer, Err(CallError::Paused)) {
             return Err(CallError::Paused);
-        }
-        if is_for_others {
-            self.job.place.take().await?;
         }
         self.patience.answered();
         match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => Ok(Some(json!({ "error": error.to_string() }))),
         }
+    }
+
+    /// Waits for an answer. Others run meanwhile.
+    async fn answer(&self, verb: &str, key: &str, said: &Value, wait: Duration) -> Result<Value> {
+        let mut asking = pin!(tokio::time::timeout(wait, self.ask(verb, key, said)));
+        let answer = match poll!(asking.as_mut()) {
+            // What is answered at once needs nobody's place, and so does a run that ends here.
+            Poll::Ready(answer) => answer,
+            Poll::Pending => {
+                self.job.place.leave()?;
+                let answer = asking.await;
+                self.job.place.take().await?;
+                answer
+            }
+        };
+        answer.unwrap_or_else(|_| Err(CallError::new("nobody answered in time")))
     }
 
     async fn ask(&self, verb: &str, key: &str, said: &Value) -> Result<Value> {
@@ -251,10 +257,11 @@ pub(super) async fn answer_files(ctx: Option<&Ctx>, patience: &Patience, job: &J
     let mut number = 0;
     loop {
         tokio::time::sleep(LOOK).await;
-        let Ok(mut text) = std::fs::read_to_string(&files.asked) else { continue };
-        secrets::hide_text(&mut text, &job.secrets);
-        let Ok(asked) = serde_json::from_str::<Value>(&text) else { continue };
-        let _ = std::fs::remove_file(&files.asked);
+        // Not taken before all of it is written.
+        let whole = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).ok();
+        let asked = files.files.take(files.asked, LONGEST, whole).await;
+        let Some(mut asked) = asked else { continue };
+        secrets::hide_value(&mut asked, &job.secrets);
         number += 1;
         let listener = Listener::new(ctx, patience, job);
         let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
@@ -267,9 +274,9 @@ pub(super) async fn answer_files(ctx: Option<&Ctx>, patience: &Patience, job: &J
             None => answer,
         };
         // Whole at once: the script looks whether it is there.
-        let half = files.answered.with_extension("half");
-        if std::fs::write(&half, answer.to_string()).is_ok() {
-            let _ = std::fs::rename(&half, &files.answered);
+        let answer = vec![(files.answered, answer.to_string().into_bytes())];
+        if let Err(error) = files.files.write(answer).await {
+            tracing::warn!("a script cannot be answered: {error}");
         }
     }
 }

@@ -4,19 +4,19 @@ mod capture;
 mod channel;
 mod family;
 mod guard;
+mod leader;
 mod listen;
 mod patience;
 mod process;
 
 use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
-use family::Member;
-pub(crate) use family::Share;
+pub(crate) use family::{Member, Share};
 pub(crate) use listen::Said;
 pub(crate) use patience::{Allowed, Late};
 pub(crate) use process::{Ceilings, Nursery, Recipe};
 
-use crate::{content::Files, turns::Place};
+use crate::{call_files::CallFiles, content::Files, turns::Place};
 use channel::Channel;
 use listen::Listener;
 use patience::Patience;
@@ -61,8 +61,9 @@ pub(crate) struct Job {
 /// Files through which a script asks and is answered.
 #[derive(Debug)]
 pub(crate) struct Questions {
-    pub(crate) asked: PathBuf,
-    pub(crate) answered: PathBuf,
+    pub(crate) files: CallFiles,
+    pub(crate) asked: &'static str,
+    pub(crate) answered: &'static str,
 }
 
 /// What came of a run.

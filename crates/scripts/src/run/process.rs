@@ -1,29 +1,26 @@
 //! A script's process and all that come of it: started without a shell, ended as a whole.
 
 use super::{
-    channel::{Channel, Ends},
+    channel::Channel,
     family::{Family, MARK, Member, Share},
     guard::Guard,
+    leader::{GRACE, Leader},
 };
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
+use crate::spawn;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::{
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    process::{ChildStderr, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 use tokio_util::task::TaskTracker;
-
-/// Held while a process is started: what it inherits must reach no other.
-static SPAWNING: Mutex<()> = Mutex::new(());
-/// How long a process that is told to end may take.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What is started, and how.
 #[derive(Debug, Clone)]
@@ -94,30 +91,26 @@ impl Nursery {
         command.env(MARK, member.mark());
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = spawn(&mut command, &ends, &member)?;
-        let group = Group::of(&child);
-        group.set(recipe.ceilings);
-        group.0.into_iter().for_each(|leader| member.leads(leader.as_raw_pid()));
-        Ok(Process {
-            member,
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
-            channel: Some(channel),
-            running: Running { child: Some(child), group, tracker: self.tracker.clone() },
-        })
+        let mut child = spawn::run(command, ends.into_descriptors(), &member)?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let leader = Leader::new(child);
+        recipe.ceilings.set(leader.group.id());
+        member.leads(&leader.group);
+        let running = Running { leader: Some(leader), tracker: self.tracker.clone() };
+        Ok(Process { member, stdin, stdout, stderr, channel: Some(channel), running })
     }
 
     /// Ends all that run, and waits until they have ended.
     pub(crate) async fn close(&self) {
         let leaders = |signal| {
-            for leader in self.family.leaders() {
-                Group(Pid::from_raw(leader)).signal(signal);
+            for group in self.family.groups() {
+                group.signal(signal);
             }
         };
         leaders(Signal::TERM);
         let gone = async {
-            while !self.family.leaders().is_empty() {
+            while !self.family.groups().is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -127,13 +120,6 @@ impl Nursery {
         self.tracker.close();
         self.tracker.wait().await;
     }
-}
-
-fn spawn(command: &mut Command, ends: &Ends, member: &Member) -> io::Result<Child> {
-    let _alone = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
-    ends.open()?;
-    let _marking = member.marking();
-    command.spawn()
 }
 
 /// A process under way. Dropping it ends the process, and all that came of it.
@@ -149,99 +135,57 @@ pub(crate) struct Process {
 
 #[derive(Debug)]
 pub(crate) struct Running {
-    child: Option<Child>,
-    group: Group,
+    leader: Option<Leader>,
     tracker: TaskTracker,
 }
 
 impl Running {
+    fn leader(&mut self) -> io::Result<&mut Leader> {
+        self.leader.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
     /// Waits until it ends by itself, and ends what it left behind.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let Some(child) = &mut self.child else { return Err(io::ErrorKind::NotFound.into()) };
-        let status = child.wait().await;
-        self.child = None;
-        self.group.signal(Signal::KILL);
+        let status = self.leader()?.wait().await;
+        self.leader = None;
         status
     }
 
     /// Ends it at once.
     pub(crate) async fn kill(&mut self) -> io::Result<ExitStatus> {
-        self.group.signal(Signal::KILL);
+        self.leader()?.group.signal(Signal::KILL);
         self.wait().await
     }
 
     /// Tells it to end, and after a while makes it.
     pub(crate) async fn end(&mut self) -> io::Result<ExitStatus> {
-        self.group.signal(Signal::TERM);
-        match timeout(GRACE, self.wait()).await {
-            Ok(status) => status,
-            Err(_) => {
-                self.group.signal(Signal::KILL);
-                self.wait().await
-            }
-        }
+        let status = self.leader()?.end().await;
+        self.leader = None;
+        status
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(child) = self.child.take() else { return };
+        let Some(mut leader) = self.leader.take() else { return };
         // Nobody waits for it: it is told to end, and then made to.
-        let ending = Ending { child, group: self.group };
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
-            self.tracker.spawn_on(ending.end(), &handle);
+            self.tracker.spawn_on(async move { drop(leader.end().await) }, &handle);
         }
     }
 }
 
-/// A process that is told to end. Dropping it makes it.
-struct Ending {
-    child: Child,
-    group: Group,
-}
-
-impl Ending {
-    async fn end(mut self) {
-        self.group.signal(Signal::TERM);
-        if timeout(GRACE, self.child.wait()).await.is_err() {
-            self.group.signal(Signal::KILL);
-            let _ = self.child.wait().await;
-        }
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.group.signal(Signal::KILL);
-    }
-}
-
-/// The group of processes a script is.
-#[derive(Debug, Clone, Copy)]
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
-    }
-
-    /// To all of them; those that are gone do not mind.
-    fn signal(self, signal: Signal) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    fn set(self, ceilings: Ceilings) {
+impl Ceilings {
+    fn set(self, process: Option<Pid>) {
         let set = |resource, most: u64| {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            if let Err(error) = prlimit(self.0, resource, limit) {
+            if let Err(error) = prlimit(process, resource, limit) {
                 tracing::warn!("a limit could not be set: {error}");
             }
         };
         // What is reserved and not used counts for nothing: some languages reserve a lot.
-        ceilings.memory.into_iter().for_each(|most| set(Resource::Data, most));
-        ceilings.cpu.into_iter().for_each(|most| set(Resource::Cpu, most.as_secs().max(1)));
-        ceilings.open_files.into_iter().for_each(|most| set(Resource::Nofile, most));
+        self.memory.into_iter().for_each(|most| set(Resource::Data, most));
+        self.cpu.into_iter().for_each(|most| set(Resource::Cpu, most.as_secs().max(1)));
+        self.open_files.into_iter().for_each(|most| set(Resource::Nofile, most));
     }
 }

@@ -5,7 +5,7 @@ use super::{
     ctx::Ctx,
 };
 use crate::{
-    auth::{PeerAddress, Principal},
+    auth::{PeerAddress, Principal, network},
     store::{If, Store},
 };
 use bytes::Bytes;
@@ -75,7 +75,7 @@ impl Who {
     fn of(ctx: &Ctx) -> Self {
         match (ctx.principal(), ctx.get::<PeerAddress>(), &ctx.about().conversation) {
             (principal, _, _) if !principal.is_anonymous() => Self::Principal(principal.clone()),
-            (_, Some(PeerAddress(address)), _) => Self::Address(*address),
+            (_, Some(PeerAddress(address)), _) => Self::Address(network(address.ip())),
             (_, None, Some(conversation)) => Self::Session(conversation.name()),
             (_, None, None) => Self::Anonymous,
         }

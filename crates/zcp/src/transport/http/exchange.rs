@@ -8,7 +8,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    auth::{Caller, Principal},
+    auth::{Caller, PeerAddress, Principal, network},
     protocol::mcp::{Route, check_version, route, shared},
     runtime::ctx::Release,
     transport::converse,
@@ -49,9 +49,14 @@ pub(super) async fn route_to(
 /// The endpoint: POST for messages, GET for what a session is told, DELETE to end one.
 pub(super) async fn exchange(
     http: &Arc<Shared>,
-    request: Request<impl Body>,
+    mut request: Request<impl Body>,
     watch: Option<&Watch>,
 ) -> Response {
+    if let Some(peer) = watch.and_then(Watch::peer)
+        && http.runtime.is_layered()
+    {
+        request.extensions_mut().insert(PeerAddress(peer));
+    }
     let answered = match *request.method() {
         Method::POST => post(http, request, watch).await,
         Method::GET => get(http, &mut request.into_parts().0).await,
@@ -82,7 +87,7 @@ async fn post(
     let route = route(&message, &params, &parts.headers, &http.runtime);
     match route.map_err(|error| status::refused(id_of(&message), error))? {
         Route::Stateless => stateless(http, &message, &params, &mut parts).await,
-        Route::Open => open(http, message, &mut parts).await,
+        Route::Open => open(http, message, &mut parts, watch).await,
         Route::Session => in_session(http, &message, &params, &mut parts).await,
     }
 }
@@ -129,10 +134,13 @@ async fn open(
     http: &Arc<Shared>,
     message: Message,
     parts: &mut Parts,
+    watch: Option<&Watch>,
 ) -> Result<Response, Response> {
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
+    let carried = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
+    let peer = watch.and_then(Watch::peer).or(carried).map(|peer| network(peer.ip()));
     let live = http.sessions.open(Caller::of(&parts.extensions));
     let mut answered = live.mcp.send(frame, take(&mut parts.extensions));
     let Some(Frame::Response(answer)) = answered.next().await else {
@@ -141,7 +149,7 @@ async fn open(
     if let Err(error) = &answer.result {
         return Err(status::unopened(answer.id, error.clone()));
     }
-    http.sessions.keep(&live, None).await.map_err(|error| unavailable(&error))?;
+    http.sessions.keep(&live, peer).await.map_err(|error| unavailable(&error))?;
     let mut response = status::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
         response.headers_mut().insert(&SESSION_ID, id.clone());

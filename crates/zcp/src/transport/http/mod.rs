@@ -16,7 +16,7 @@ mod status;
 mod watch;
 
 use super::{Transport, ws};
-use crate::{protocol::mcp::Mcp, runtime::Runtime};
+use crate::{auth::PeerAddress, protocol::mcp::Mcp, runtime::Runtime};
 use ::http::HeaderName;
 use axum::{
     Router,
@@ -29,7 +29,6 @@ use axum::{
 use guard::Guard;
 use hyper::body::Incoming;
 use sessions::Sessions;
-pub use slots::PeerAddress;
 use std::{
     convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };

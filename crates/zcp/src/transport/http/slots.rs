@@ -1,10 +1,11 @@
 //! How many connections there may be, and how many of them one peer may have.
 
 use super::Limits;
+use crate::auth::network;
 use std::{
     collections::HashMap,
     fmt, io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -18,15 +19,6 @@ const SHARE: usize = 8;
 const RESERVED: usize = 16;
 /// How many connections are few.
 const FEW: usize = 8;
-
-/// The address a request's connection comes from: a client's, or that of the proxy in front of the
-/// server.
-///
-/// [`Http`](crate::Http) puts it into the extensions of the requests that pass its layers, and of
-/// those to `/ws` and `/sse`; there is none on a Unix socket. On a server without layers it is not
-/// there for handlers of requests to `/mcp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerAddress(pub SocketAddr);
 
 /// The places there are.
 pub(super) struct Slots {
@@ -126,16 +118,6 @@ impl Drop for Slot {
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Slot").field(&self.peer).finish()
-    }
-}
-
-/// Who is meant by an address. A site has a whole /64 of IPv6.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
-        }
-        other => other,
     }
 }
 

@@ -1,0 +1,134 @@
+//! The folder of a call that its script may write: files in it are opened by descriptor and never
+//! through a link, so that no script has the server read or write anything else.
+
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, renameat, unlinkat},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    path::Path,
+    sync::Arc,
+};
+
+/// How files are opened that others may have made: a FIFO does not block, a link is refused.
+const CAREFUL: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// The folder, whatever becomes of its path.
+#[derive(Debug, Clone)]
+pub(crate) struct CallFiles(Arc<OwnedFd>);
+
+impl CallFiles {
+    /// Opens a folder.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(Arc::new(open(folder, flags, Mode::empty())?)))
+    }
+
+    /// How a file begins, up to a number of bytes. It blocks only as long as a disk does.
+    fn read_now(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = regular(openat(&*self.0, name, OFlags::RDONLY | CAREFUL, Mode::empty())?)?;
+        // A second name may be that of a file which the script may not read itself.
+        if fstat(&file)?.st_nlink > 1 {
+            return Err(Errno::MLINK.into());
+        }
+        let mut bytes = vec![];
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Puts a file there, whole at once, in place of whatever has its name.
+    fn write_now(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = format!(".{}", zcp::random_name());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | CAREFUL;
+        let file = openat(&*self.0, new.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+        let written = File::from(file)
+            .write_all(bytes)
+            .and_then(|()| Ok(renameat(&*self.0, new.as_str(), &*self.0, name)?));
+        if written.is_err() {
+            let _ = unlinkat(&*self.0, new.as_str(), AtFlags::empty());
+        }
+        written
+    }
+
+    /// How a file begins; nothing if it is not there, or no regular file.
+    pub(crate) async fn read(&self, name: &'static str, most: u64) -> Option<Vec<u8>> {
+        let files = self.clone();
+        tokio::task::spawn_blocking(move || files.read_now(name, most)).await.ok()?.ok()
+    }
+
+    /// Takes a file away once `whole` says that all of it is there: what that makes of it.
+    pub(crate) async fn take<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        most: u64,
+        whole: impl FnOnce(Vec<u8>) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        let files = self.clone();
+        let taken = tokio::task::spawn_blocking(move || {
+            let taken = whole(files.read_now(name, most).ok()?)?;
+            let _ = unlinkat(&*files.0, name, AtFlags::empty());
+            Some(taken)
+        });
+        taken.await.ok()?
+    }
+
+    /// Puts files there, each whole at once, in place of whatever has their names.
+    pub(crate) async fn write(&self, all: Vec<(&'static str, Vec<u8>)>) -> io::Result<()> {
+        let files = self.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            all.iter().try_for_each(|(name, bytes)| files.write_now(name, bytes))
+        });
+        written.await.map_err(io::Error::other)?
+    }
+}
+
+/// A file for reading, wherever its path leads, if it is a regular one: what waits for a writer or
+/// has no end is refused and not waited for.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::RDONLY | CAREFUL).difference(OFlags::NOFOLLOW);
+    regular(open(path, flags, Mode::empty())?)
+}
+
+fn regular(file: OwnedFd) -> io::Result<File> {
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        _ => Err(io::Error::other("it is no file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn links_and_fifos_are_neither_read_nor_written() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secret = outside.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        let files = CallFiles::open(folder.path()).unwrap();
+        let there = |name: &str| folder.path().join(name);
+
+        symlink(&secret, there("link")).unwrap();
+        symlink("/dev/zero", there("endless")).unwrap();
+        fs::hard_link(&secret, there("second")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            there("fifo"),
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        for name in ["link", "endless", "second", "fifo", "missing"] {
+            assert!(files.read_now(name, 10).is_err(), "{name}");
+        }
+        files.write_now("link", b"answer").unwrap();
+        assert_eq!(files.read_now("link", 3).unwrap(), b"ans");
+        assert_eq!(fs::read(&secret).unwrap(), b"secret");
+    }
+}
