@@ -139,6 +139,8 @@ async fn what_a_layer_refuses_does_not_happen() {
         json!({ "notifications": { "resourceSubscriptions": ["test://watched-resource"] } });
     let listen = server.post(&modern(3, "subscriptions/listen", filter)).send().await;
     assert_eq!(listen.status, 403);
+    let challenge = &listen.headers["www-authenticate"];
+    assert_eq!(challenge, "Bearer error=\"insufficient_scope\", scope=\"admin\"");
 }
 
 #[tokio::test]
@@ -329,4 +331,28 @@ async fn subscriptions_of_one_session_are_bounded_in_bytes() {
         refused += usize::from(answer["error"]["code"] == -32602);
     }
     assert_eq!(refused, 12, "8 URIs of 8,000 bytes fit in 64 KiB");
+}
+
+/// A yes to one run is not a yes to a second one.
+#[tokio::test]
+async fn an_answer_is_good_for_one_run_of_a_tool_that_acts() {
+    async fn pay(ctx: Ctx) -> zcp::Result<String> {
+        let sure =
+            ctx.ask_with::<Value>("sure", "Pay?", json!({ "type": "object", "properties": {} }));
+        sure.await?;
+        Ok("paid".to_owned())
+    }
+    let server = Server::new("paying").tool(Tool::new("pay", pay));
+    let server = server.tool(Tool::new("look", pay).read_only());
+    let mut client = PipeClient::new(server);
+    for (name, again) in [("pay", false), ("look", true)] {
+        let asked = client.ask(modern(1, "tools/call", call(name, json!({})))).await;
+        let mut retry = call(name, json!({}));
+        retry["requestState"] = asked["result"]["requestState"].clone();
+        retry["inputResponses"] = json!({ "sure": { "action": "accept", "content": {} } });
+        let first = client.ask(modern(2, "tools/call", retry.clone())).await;
+        assert_eq!(text(&first["result"]), "paid", "{first}");
+        let second = client.ask(modern(3, "tools/call", retry)).await;
+        assert_eq!(second.get("result").is_some(), again, "{name}: {second}");
+    }
 }

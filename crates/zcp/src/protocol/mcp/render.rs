@@ -133,6 +133,7 @@ pub(super) fn error(revision: Revision, fault: Fault) -> RpcError {
         Fault::MissingCapability(required) => RpcError::missing_capability(&required),
         Fault::Denied(scope) => {
             RpcError::new(DENIED, format!("not allowed without the scope `{scope}`"))
+                .with_data(json!({ "scope": scope }))
         }
         Fault::Busy { why, wait: None } => RpcError::new(BUSY, why),
         Fault::Busy { why, wait: Some(wait) } => {

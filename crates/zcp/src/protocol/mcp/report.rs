@@ -157,12 +157,13 @@ impl Report {
         let Asking::Retry(retry) = &self.asking else {
             return Ok(());
         };
-        let nonce = lock(retry).nonce();
+        let nonce = {
+            let retry = lock(retry);
+            retry.nonce().filter(|_| retry.is_single_use(self.runtime()))
+        };
         match nonce {
-            Some(nonce) if self.runtime().settings.single_use => {
-                Retry::claim(self.runtime(), &nonce).await
-            }
-            _ => Ok(()),
+            Some(nonce) => Retry::claim(self.runtime(), &nonce).await,
+            None => Ok(()),
         }
     }
 

@@ -123,6 +123,15 @@ impl Retry {
         Some(asking.carried.nonce.clone()).filter(|nonce| !nonce.is_empty())
     }
 
+    /// Whether the state may be used only once: always if the server says so, and for a tool that
+    /// must not run twice for one answer.
+    pub(super) fn is_single_use(&self, runtime: &Runtime) -> bool {
+        let may_run_twice =
+            |name: &str| runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice());
+        runtime.settings.single_use
+            || matches!(&self.request.op, Op::CallTool { name, .. } if !may_run_twice(name))
+    }
+
     /// Uses up a nonce; a second time is refused.
     pub(super) async fn claim(runtime: &Runtime, nonce: &str) -> Result<(), RpcError> {
         let lifetime = runtime.settings.answer_time.saturating_add(Duration::from_secs(60));

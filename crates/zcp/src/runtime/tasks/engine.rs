@@ -60,6 +60,8 @@ pub(in crate::runtime) async fn call(core: &Core, op: TaskOp, ctx: &Ctx) -> Outc
             Ok(_) | Err(Fault::Over(_)) if quietly => Ok(Outcome::Done),
             cancelled => cancelled.map(|task| Outcome::Task(Box::new(task))),
         },
+        // Allowed by all layers: whoever asked runs it.
+        TaskOp::Resume { .. } => Ok(Outcome::Done),
         TaskOp::List { conversation, after } => {
             let scope = scope(principal, conversation.as_deref());
             engine.list(scope, after, core.page_size).await
@@ -94,7 +96,7 @@ impl Engine {
 
     pub(super) async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {
         let found = self.load(id).await.map_err(|error| unavailable(&error))?;
-        let own = found.filter(|(record, _)| record.owner == principal.key());
+        let own = found.filter(|(record, _)| record.belongs_to(principal));
         own.map(|(record, _)| record).ok_or_else(unknown)
     }
 

@@ -1,7 +1,7 @@
 //! Takes over the tasks of processes that died.
 
 use super::{
-    End, Task,
+    End, Task, TaskOp,
     engine::Engine,
     record::Record,
     run::{Here, start},
@@ -9,10 +9,9 @@ use super::{
     work::{Place, Work},
 };
 use crate::{
-    auth::{Caller, Principal},
     runtime::{
         Core, Runtime, Shared,
-        call::Fault,
+        call::{Call, Fault, Op, Outcome},
         ctx::{About, Ctx},
     },
     store::StoreResult,
@@ -145,7 +144,7 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         return ended.await.map(drop);
     }
     let here = Here::new(engine.clone(), &id);
-    let Some(slot) = engine.slots.accepted(record.caller()) else { return Ok(()) };
+    let Some(slot) = engine.slots.accepted(record.share()) else { return Ok(()) };
     let runner = here.needed.name().await?;
     let status = match slot.turn {
         Turn::Now(_) => TaskStatus::Working,
@@ -178,6 +177,9 @@ fn may_run_again(core: &Core, record: &Record) -> Result<(), &'static str> {
     let Some(tool) = catalog.find_tool(&record.tool) else {
         return Err("the server that ran this was stopped, and the tool is no longer there");
     };
+    if record.caller().is_none() {
+        return Err("the server that ran this was stopped, and its caller cannot be read");
+    }
     if record.is_hopeless() {
         return Err("the servers that ran this were stopped again and again");
     }
@@ -199,15 +201,28 @@ fn run_again(
 ) {
     let core = &runtime.core;
     let about = About {
-        caller: Caller::new(Principal::from_key(&record.owner).unwrap_or_default()),
+        caller: record.caller().unwrap_or_default(),
         client: Arc::new(record.client.clone()),
         ..About::of(runtime.clone())
     };
+    let resume = TaskOp::Resume { id: id.clone(), tool: record.tool.clone() };
     let place = Place { engine: core.engine.clone(), id, runner };
     let work = Arc::new(Work::of_task(about, place, record));
     let (name, args) = (record.tool.clone().into(), record.args.clone().map(Into::into));
     let running = core.clone().run_tool(name, args, Ctx::new(work.clone()));
-    start(here, work, running, slot);
+    let (layers, ctx) = (runtime.clone(), Ctx::new(work.clone()));
+    let allowed = async move {
+        if ctx.caller().is_expired() {
+            let why = "the server that ran this was stopped, and the authorization of its caller \
+                has expired: call the tool again";
+            return Outcome::Fault(Fault::Failed(why.to_owned()));
+        }
+        match layers.call(Call { op: Op::Task(resume), ctx }).await {
+            Outcome::Done => running.await,
+            refused => refused,
+        }
+    };
+    start(here, work, allowed, slot);
 }
 
 pub(super) fn run_log(runner: &str) -> String {

@@ -192,14 +192,18 @@ pub enum TaskOp {
     Answer { id: String, answers: Map<String, Value> },
     /// Gives one up. What is over stays so, which is a fault unless done quietly.
     Cancel { id: String, quietly: bool },
+    /// Goes on with one whose process died, as its caller. Layers decide again whether its tool may
+    /// be called; no client asks for this.
+    Resume { id: String, tool: String },
     /// A page of the caller's tasks, or of its conversation's, after a position.
     List { conversation: Option<Arc<str>>, after: u64 },
 }
 
 impl TaskOp {
-    /// The task it is about.
+    /// The task it is about; the tool for a task that goes on.
     pub fn target(&self) -> Option<&str> {
         match self {
+            Self::Resume { tool, .. } => Some(tool),
             Self::Get { id } | Self::Answer { id, .. } | Self::Cancel { id, .. } => Some(id),
             Self::List { .. } => None,
         }

@@ -2,6 +2,7 @@
 
 use super::{Asked, End, Task, Tasks};
 use crate::{
+    auth::{Caller, Principal, StoredCaller},
     clock,
     runtime::{
         call::{Fault, Outcome},
@@ -30,8 +31,8 @@ pub(super) struct Record {
     pub(super) tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) args: Option<String>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) owner: String,
+    #[serde(default, skip_serializing_if = "StoredCaller::is_anonymous")]
+    caller: StoredCaller,
     #[serde(default)]
     pub(super) client: ClientCapabilities,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +127,7 @@ impl Record {
         Self {
             tool,
             args,
-            owner: about.caller.principal().key().to_owned(),
+            caller: StoredCaller::from(&about.caller),
             client: (*about.client).clone(),
             progress: asked.progress.as_ref().map(ToString::to_string),
             runner: String::new(),
@@ -172,8 +173,17 @@ impl Record {
     }
 
     /// Whose share of the places it takes.
-    pub(super) fn caller(&self) -> &str {
+    pub(super) fn share(&self) -> &str {
         self.scope.as_deref().unwrap_or_default()
+    }
+
+    /// Who made the call; none if that cannot be read.
+    pub(super) fn caller(&self) -> Option<Caller> {
+        self.caller.read()
+    }
+
+    pub(super) fn belongs_to(&self, principal: &Principal) -> bool {
+        self.caller().is_some_and(|caller| caller.principal() == principal)
     }
 
     pub(super) fn is_run_by(&self, runner: &str) -> bool {
@@ -265,7 +275,7 @@ impl Record {
         Task {
             id: id.to_owned(),
             tool: self.tool.clone(),
-            owner: self.owner.clone(),
+            owner: self.caller().map(|it| it.principal().as_str().to_owned()).unwrap_or_default(),
             status: self.status,
             message: self.message.clone(),
             created: at(self.created),

@@ -76,7 +76,7 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
         return busy("the server is about to stop: try again");
     }
     let mut record = record_of(core, &wanted, ctx);
-    let slot = match core.engine.slots.take(record.caller()) {
+    let slot = match core.engine.slots.take(record.share()) {
         Ok(slot) => slot,
         Err(Full::All) => return busy("too many tasks wait for their turn: try again later"),
         Err(Full::Caller) => {
@@ -127,7 +127,7 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
             continue;
         }
         let mut record = record_of(core, &wanted, ctx);
-        let Some((seat, permit)) = engine.slots.now(record.caller()) else { continue };
+        let Some((seat, permit)) = engine.slots.now(record.share()) else { continue };
         work.remembered_in(&mut record);
         let created = tokio::select! {
             biased;

@@ -63,13 +63,29 @@ fn with_status(status: StatusCode, answer: Answer) -> Response {
     if let Some(parts) = answer.in_parts(LONG) {
         return with_type(status, JSON, Body::new(Parts(parts.into_iter())));
     }
-    let wait = answer.result.as_ref().err().and_then(|error| error.data.as_ref());
-    let wait = wait.and_then(|data| data.get("retryAfterSeconds")?.as_u64());
+    let data = answer.result.as_ref().err().and_then(|error| error.data.as_ref());
+    let wait = data.and_then(|data| data.get("retryAfterSeconds")?.as_u64());
+    let scope = data.filter(|_| status == StatusCode::FORBIDDEN).and_then(|data| data.get("scope"));
+    let challenge = scope.and_then(|scope| insufficient(scope.as_str()?));
     let mut response = json(status, Frame::Response(answer).into_text());
     if let Some(wait) = wait {
         response.headers_mut().insert(header::RETRY_AFTER, wait.into());
     }
+    if let Some(challenge) = challenge {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
     response
+}
+
+/// Tells a client which scope to ask its authorization server for. None for a scope that is none by
+/// RFC 6749: it could say something else in a header.
+fn insufficient(scope: &str) -> Option<HeaderValue> {
+    let is_scope = |byte: u8| matches!(byte, 0x20 | 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+    if !scope.bytes().all(is_scope) {
+        return None;
+    }
+    let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+    HeaderValue::from_str(&challenge).ok()
 }
 
 /// Bytes of a result from which on it is not copied into its frame.
