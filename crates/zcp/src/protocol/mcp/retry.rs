@@ -128,7 +128,7 @@ impl Retry {
         match runtime.store.put(&key, Bytes::new(), If::Absent, Some(lifetime)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(RpcError::invalid_params("`requestState` was used before")),
-            Err(error) => Err(RpcError::internal(error.to_string())),
+            Err(error) => Err(RpcError::internal(error.for_clients())),
         }
     }
 
