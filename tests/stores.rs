@@ -648,7 +648,7 @@ async fn an_answer_too_large_for_another_server_is_an_error() {
     let asks = request(1, "tools/call", call("test_list_roots", json!({})));
     let mut asking = session.post(&asks).send().await;
     let question = asking.message().await.unwrap();
-    let root = json!({ "uri": format!("file:///{}", "r".repeat(64 * 1024)) });
+    let root = json!({ "uri": format!("file:///{}", "r".repeat(1024 * 1024)) });
     let answer = response(&question["id"], json!({ "roots": [root] }));
     assert_eq!(at(&b, &session.id, &answer).send().await.status, 202);
     let answer = asking.message().await.unwrap();

@@ -56,7 +56,10 @@ async fn client(way: &Way, settings: &Settings) -> Result<Client> {
         .user_agent(&settings.user_agent)
         .resolve_to_addrs(&way.host, &way.addresses);
     if let Some(path) = &settings.ca {
-        let wrong = |why: String| CallError::new(format!("{}: {why}", path.display()));
+        let wrong = |why: String| {
+            tracing::warn!("[providers.https] ca: {}: {why}", path.display());
+            CallError::new("the server's certificates for `https` cannot be read")
+        };
         let pem = tokio::fs::read(path).await.map_err(|error| wrong(error.to_string()))?;
         let all = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error.to_string()))?;
         client = client.tls_certs_merge(all);

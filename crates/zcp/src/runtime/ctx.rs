@@ -298,7 +298,7 @@ impl Ctx {
 
     /// Tells the client that was sent there that the page is done.
     pub async fn visited(&self, visit: &str) -> Result<()> {
-        Ok(self.about().runtime.announce(&Change::Visited(visit.to_owned())).await?)
+        self.announce(&Change::Visited(visit.to_owned())).await
     }
 
     /// Asks the client's model.
@@ -367,7 +367,12 @@ impl Ctx {
 
     /// Tells whoever subscribed to the resource that it changed.
     pub async fn updated(&self, uri: impl Into<String>) -> Result<()> {
-        Ok(self.about().runtime.announce(&Change::Updated(uri.into())).await?)
+        self.announce(&Change::Updated(uri.into())).await
+    }
+
+    async fn announce(&self, change: &Change) -> Result<()> {
+        let announced = self.about().runtime.announce(change).await;
+        announced.map_err(|error| CallError::new(error.for_clients()))
     }
 
     /// Seals a value into a handle only this caller can open, for a while.

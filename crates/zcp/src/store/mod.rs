@@ -178,3 +178,11 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl StoreError {
+    /// What clients are told. The reason is logged: it may name a file or an address.
+    pub(crate) fn for_clients(&self) -> &'static str {
+        tracing::warn!("{self}");
+        "the store is unavailable: try again later"
+    }
+}

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use zcp_wire::{Frame, Frames, Id, Response, RpcError, pending::Reply};
 
 /// Messages of a kind that may be on their way in one session.
-const FORWARDED: Bound = Bound::entries(16);
+const FORWARDED: Bound = Bound { entries: 16, bytes: 1024 * 1024 };
 /// How long they are kept for the process that waits.
 const FORWARDED_KEPT: Duration = Duration::from_secs(5 * 60);
 /// Questions of one session that may be answered by way of another process.
@@ -51,7 +51,9 @@ impl Session {
             };
             let forwarded = match forward(response).await {
                 Err(StoreError::TooLarge { limit, .. }) => {
-                    let why = format!("an answer by way of another server may have {limit} bytes");
+                    let why = format!(
+                        "the answer is too large to reach another server: it may have {limit} bytes"
+                    );
                     forward(Response { id, result: Err(RpcError::internal(why)) }).await
                 }
                 forwarded => forwarded,

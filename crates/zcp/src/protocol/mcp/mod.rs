@@ -268,7 +268,7 @@ impl Mcp {
             match session.keep(&mcp.runtime, &change).await {
                 Ok(()) => mcp.response(id, revision, Reply::new(Body::Empty {})),
                 Err(error) => {
-                    let result = Err(RpcError::internal(error.to_string()));
+                    let result = Err(RpcError::internal(error.for_clients()));
                     Frame::Response(Response { id: Some(id), result })
                 }
             }

@@ -139,10 +139,7 @@ impl Retry {
         match runtime.store.put(&key, Bytes::new(), If::Absent, Some(lifetime)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(RpcError::invalid_params("`requestState` was used before")),
-            Err(error) => {
-                tracing::error!("{error}");
-                Err(RpcError::internal("the store is unavailable: try again later"))
-            }
+            Err(error) => Err(RpcError::internal(error.for_clients())),
         }
     }
 

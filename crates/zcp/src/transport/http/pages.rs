@@ -29,7 +29,7 @@ pub(super) async fn ready(State(http): State<Arc<Shared>>) -> Response {
     }
     match tokio::time::timeout(STORE, http.runtime.store.get("ready")).await {
         Ok(Ok(_)) => with_type(StatusCode::OK, "text/plain", Body::from("ready\n")),
-        Ok(Err(error)) => unready(error.to_string()),
+        Ok(Err(error)) => unready(error.for_clients().to_owned()),
         Err(_) => unready("the store does not answer".to_owned()),
     }
 }

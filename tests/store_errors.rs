@@ -1,0 +1,132 @@
+//! A store that fails: what its clients are told, and what is for the log.
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use zcp::{
+    Ctx, Result, Server,
+    store::{Bound, Entry, If, Memory, Store, StoreError, StoreResult},
+    tool,
+};
+use zcp_tests::{all_capabilities, call, http::HttpServer, modern_as, request, text};
+
+/// A store whose disk is full from some time on.
+#[derive(Default)]
+struct Full {
+    memory: Memory,
+    is_full: AtomicBool,
+}
+
+impl Full {
+    fn room(&self) -> StoreResult<()> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(StoreError::Unavailable("/srv/private/zcp.sqlite: disk is full".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Store for Full {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<Option<Entry>>> {
+        Box::pin(async move {
+            if key == "ready" {
+                self.room()?;
+            }
+            self.memory.get(key).await
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        condition: If,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'a, StoreResult<bool>> {
+        Box::pin(async move {
+            self.room()?;
+            self.memory.put(key, value, condition, ttl).await
+        })
+    }
+
+    fn remove<'a>(&'a self, key: &'a str) -> BoxFuture<'a, StoreResult<()>> {
+        self.memory.remove(key)
+    }
+
+    fn append<'a>(
+        &'a self,
+        log: &'a str,
+        value: Bytes,
+        bound: Bound,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        Box::pin(async move {
+            self.room()?;
+            self.memory.append(log, value, bound, ttl).await
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        log: &'a str,
+        position: u64,
+    ) -> BoxFuture<'a, StoreResult<Vec<(u64, Bytes)>>> {
+        self.memory.after(log, position)
+    }
+
+    fn watch(&self, log: &str) -> BoxStream<'static, ()> {
+        self.memory.watch(log)
+    }
+}
+
+/// Tells of a change.
+#[tool]
+async fn touch(ctx: Ctx) -> Result<String> {
+    ctx.updated("note://one").await?;
+    Ok("told".to_owned())
+}
+
+/// Asks.
+#[tool]
+async fn sure(ctx: Ctx) -> Result<String> {
+    let schema = json!({ "type": "object", "properties": {} });
+    ctx.ask_with::<Value>("sure", "Sure?", schema).await?;
+    Ok("done".to_owned())
+}
+
+/// Its reason names a file of the server, which is for the log.
+#[tokio::test]
+async fn a_store_that_fails_shows_clients_no_details() {
+    let store = Arc::new(Full::default());
+    let server = Server::new("full").tool(touch).tool(sure).single_use_answers();
+    let server = server.shared_store(store.clone());
+    let server = HttpServer::new(server).await;
+    let session = server.open("2025-11-25").await;
+    let asks = call("sure", json!({}));
+    let asked = modern_as(1, "tools/call", asks.clone(), all_capabilities());
+    let asked = server.post(&asked).send().await.response().await;
+    let mut again = asks;
+    again["inputResponses"] = json!({ "sure": { "action": "accept", "content": {} } });
+    again["requestState"] = asked["result"]["requestState"].clone();
+    let again = modern_as(2, "tools/call", again, all_capabilities());
+    store.is_full.store(true, Ordering::Relaxed);
+
+    let why = "the store is unavailable: try again later";
+    assert_eq!(server.get("/readyz").send().await.text().await, format!("{why}\n"));
+    let level = request(3, "logging/setLevel", json!({ "level": "info" }));
+    let answers = [
+        session.ask(&level).await["error"]["message"].clone(),
+        server.post(&again).send().await.response().await["error"]["message"].clone(),
+        json!(text(
+            &session.ask(&request(4, "tools/call", call("touch", json!({})))).await["result"]
+        )),
+    ];
+    assert_eq!(answers, [why, why, why]);
+}
