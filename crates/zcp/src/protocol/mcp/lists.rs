@@ -24,6 +24,8 @@ pub(super) struct Lists {
 #[derive(Debug, Default)]
 struct Encoded {
     catalog: Option<Arc<Catalog>>,
+    /// The key of their cursors.
+    sealed_with: [u8; 4],
     pages: HashMap<(ListKind, Revision, Option<String>), ResultText>,
 }
 
@@ -42,10 +44,13 @@ impl Lists {
     ) -> ResultText {
         let key = (listing.kind, revision, listing.after.clone());
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
+        let key_id = runtime.keys.current_id();
+        let same_key = encoded.sealed_with == key_id;
+        let same = |held: &Arc<Catalog>| same_key && Arc::ptr_eq(held, &listing.catalog);
         if !encoded.catalog.as_ref().is_some_and(same) || encoded.pages.len() >= KEEP {
             encoded.pages.clear();
             encoded.catalog = Some(listing.catalog.clone());
+            encoded.sealed_with = key_id;
         }
         encoded.pages.entry(key).or_insert_with(|| encode(runtime, revision, listing)).clone()
     }
