@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
 };
 use zcp::{
-    Ctx, Server,
+    Ctx, KeyRing, Server,
+    operate::{self, OldKeys},
     store::{
         Bound, Browse, If, MAX_KEY, MAX_VALUE, Memory, Store, StoreError, redis::Redis,
         sqlite::Sqlite,
@@ -24,8 +25,10 @@ use zcp::{
 use zcp_tests::{
     away::{at, first_id, pair, resumable, resume},
     call,
+    examples::zcp,
     folder::Folder,
     http::HttpServer,
+    modern,
     redis::RedisServer,
     request, response,
     socket::Socket,
@@ -653,4 +656,119 @@ async fn an_answer_too_large_for_another_server_is_an_error() {
     assert_eq!(at(&b, &session.id, &answer).send().await.status, 202);
     let answer = asking.message().await.unwrap();
     assert!(text(&answer["result"]).contains("too large"), "{answer}");
+}
+
+// The sealing key
+
+/// Does nothing, and neither does the other.
+#[tool]
+async fn first_tool() -> &'static str {
+    "one"
+}
+
+/// Does nothing, and neither does the other.
+#[tool]
+async fn second_tool() -> &'static str {
+    "two"
+}
+
+/// A server whose list has two pages, with the keys of a store.
+async fn two_pages(store: &Arc<dyn Store>) -> HttpServer {
+    let keys = KeyRing::kept_in(&**store).await.unwrap();
+    let server = Server::new("pages").tool(first_tool).tool(second_tool).page_size(1).keys(keys);
+    HttpServer::new(server.shared_store(store.clone())).await
+}
+
+async fn page(server: &HttpServer, cursor: Option<&str>) -> Value {
+    let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+    server.post(&modern(1, "tools/list", params)).send().await.response().await
+}
+
+async fn cursor(server: &HttpServer) -> String {
+    page(server, None).await["result"]["nextCursor"].as_str().unwrap().to_owned()
+}
+
+/// Asks for a page until it is there: servers read the keys again a moment after they meet a new one.
+async fn opens_in_time(server: &HttpServer, cursor: &str) {
+    for _ in 0..100 {
+        if page(server, Some(cursor)).await.get("result").is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it is not opened: {}", page(server, Some(cursor)).await);
+}
+
+#[tokio::test]
+async fn servers_follow_a_key_that_is_revoked() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (a, b) = (two_pages(&store).await, two_pages(&store).await);
+    let old = cursor(&a).await;
+    opens_in_time(&b, &old).await;
+    let rotated = operate::rotate_keys(&*store, OldKeys::Revoke).await.unwrap();
+    assert_eq!(rotated.keys, 1);
+    // A server that is started now has the new key; the others read it when they meet it.
+    let c = two_pages(&store).await;
+    let new = cursor(&c).await;
+    assert_ne!(old[..5], new[..5], "another key");
+    for server in [&a, &b] {
+        opens_in_time(server, &new).await;
+        assert_eq!(page(server, Some(&old)).await["error"]["code"], -32602);
+        assert_eq!(cursor(server).await, new, "and seal with it, also what they had encoded");
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_known_before_it_is_used() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let a = two_pages(&store).await;
+    let before = cursor(&a).await;
+    let rotated = operate::rotate_keys(&*store, OldKeys::Retire).await.unwrap();
+    assert_eq!(rotated.keys, 2);
+    assert!(rotated.seals_from > SystemTime::now() + Duration::from_secs(60));
+    let b = two_pages(&store).await;
+    assert_eq!(cursor(&b).await, before, "the old key still seals");
+    // As if that had been an hour ago.
+    let held = store.get("keys").await.unwrap().unwrap();
+    let mut keys: Value = serde_json::from_slice(&held.value).unwrap();
+    let created = keys["keys"][1]["created"].as_u64().unwrap();
+    keys["keys"][1]["created"] = json!(created - 60 * 60 * 1000);
+    store.put("keys", Bytes::from(keys.to_string()), If::Always, None).await.unwrap();
+    let c = two_pages(&store).await;
+    let after = cursor(&c).await;
+    assert_ne!(before[..5], after[..5], "the new key seals");
+    for server in [&a, &b, &c] {
+        opens_in_time(server, &after).await;
+        opens_in_time(server, &before).await;
+    }
+}
+
+#[tokio::test]
+async fn the_command_rotates_the_keys_of_a_store() {
+    let folder = Folder::new("rotated");
+    let data = folder.0.to_string_lossy().into_owned();
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(zcp());
+        command.args(["store"]).args(args).args(["--data", &data]).output().unwrap()
+    };
+    assert_eq!(run(&["rotate-keys"]).status.code(), Some(1), "there is no store");
+    assert!(run(&["check"]).status.success());
+    let rotate = |args: &[&str]| {
+        let output = run(&[&["rotate-keys", "--json"], args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(rotate(&[])["keys"], 1);
+    let second = rotate(&[]);
+    assert_eq!((&second["keys"], &second["revoked"]), (&json!(2), &json!(false)));
+    assert!(second["sealsFrom"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(rotate(&["--revoke"])["keys"], 1);
+    let words = run(&["rotate-keys"]).stdout;
+    let words = String::from_utf8_lossy(&words);
+    assert!(words.contains("Added key") && words.contains("one of 2"), "{words}");
+    let held = Sqlite::open(folder.0.join("zcp.sqlite")).unwrap().get("keys").await;
+    let held: Value = serde_json::from_slice(&held.unwrap().unwrap().value).unwrap();
+    for kept in held["keys"].as_array().unwrap() {
+        assert!(!words.contains(kept["key"].as_str().unwrap()), "it tells no key");
+    }
 }

@@ -122,6 +122,9 @@ async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
         Command::Login(login) => cmd::login::run(login, json).await,
         Command::Logout(logout) => cmd::login::out(logout, json).await,
         Command::Store(StoreCommand::Check(kept)) => cmd::store::check(&kept, json).await,
+        Command::Store(StoreCommand::RotateKeys(rotate)) => {
+            cmd::store::rotate_keys(&rotate, json).await
+        }
         Command::Sessions(kept) => cmd::sessions::list(&kept, json).await,
         Command::Tasks(TasksCommand::Ls(kept)) => cmd::tasks::list(&kept, json).await,
         Command::Tasks(TasksCommand::Show(one)) => cmd::tasks::show(&one, json).await,

@@ -6,11 +6,14 @@ use crate::{
         call::Fault,
         tasks::{Engine, Task, Tasks},
     },
-    store::{Browse, StoreError, StoreResult},
+    seal,
+    store::{Browse, Store, StoreError, StoreResult},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use zcp_wire::mcp::lifecycle::Implementation;
+
+pub use crate::seal::{OldKeys, Rotated};
 
 /// Entries that are read at once.
 const AT_ONCE: usize = 32;
@@ -28,6 +31,14 @@ pub struct Session {
     pub client: Implementation,
     /// How many resources it subscribed to.
     pub subscriptions: usize,
+}
+
+/// Replaces the key that servers of a store seal request states and cursors with. They follow while
+/// they run, those that have their keys from the store ([`KeyRing::kept_in`]).
+///
+/// [`KeyRing::kept_in`]: crate::KeyRing::kept_in
+pub async fn rotate_keys(store: &dyn Store, old: OldKeys) -> StoreResult<Rotated> {
+    seal::rotate(store, old).await
 }
 
 /// Every session a store holds.

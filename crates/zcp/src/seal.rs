@@ -1,21 +1,28 @@
 //! Sealed tokens: what a server hands out and takes back without remembering it.
 
-use std::fmt;
+mod kept;
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use bytes::Bytes;
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
 use sha2::{Digest, Sha256};
 
-use crate::store::{If, Store, StoreError, StoreResult};
+use tokio::sync::Notify;
+
+use crate::store::{Store, StoreResult};
+
+pub(crate) use kept::rotate;
+pub use kept::{OldKeys, Rotated};
 
 const ID: usize = 4;
 const NONCE: usize = 24;
-/// Where a store has the key of all who use it.
-const KEYS: &str = "keys";
 
 /// The keys that seal and open tokens. The current key seals; every key opens, so that tokens
 /// outlive a rotation. Replicas that share the keys open each other's tokens.
@@ -23,8 +30,23 @@ const KEYS: &str = "keys";
 /// A token is the key's id, a random nonce and the ciphertext, as base64url.
 #[derive(Clone)]
 pub struct KeyRing {
+    // A std lock, never held across an await. Clones share the keys: they may be replaced.
+    keys: Arc<RwLock<Keys>>,
+    /// They are a store's.
+    is_kept: bool,
+    /// A token came whose key is not known.
+    unknown: Arc<Notify>,
+}
+
+struct Keys {
     current: Key,
     old: Vec<Key>,
+}
+
+impl Keys {
+    fn all(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.current).chain(&self.old)
+    }
 }
 
 impl KeyRing {
@@ -34,66 +56,62 @@ impl KeyRing {
         Self::new(random())
     }
 
-    /// The ring of all who use a store: whoever comes first makes it. Whoever can read the store
-    /// can open what it seals.
+    /// The ring of all servers that share a store: the first makes the keys. They are stored
+    /// unencrypted, so whoever can read the store can open what they seal.
+    ///
+    /// The keys can be rotated while servers run ([`operate::rotate_keys`]). A server reads them
+    /// again every 30 seconds from the store it was given ([`Server::shared_store`]), and when a
+    /// token comes whose key it does not know.
+    ///
+    /// [`operate::rotate_keys`]: crate::operate::rotate_keys
+    /// [`Server::shared_store`]: crate::Server::shared_store
     pub async fn kept_in(store: &dyn Store) -> StoreResult<Self> {
-        loop {
-            if let Some(entry) = store.get(KEYS).await? {
-                let key = <[u8; 32]>::try_from(&entry.value[..]);
-                let odd = |_| StoreError::Unavailable("what it has for a key is none".into());
-                return key.map(Self::new).map_err(odd);
-            }
-            let new = Bytes::copy_from_slice(&random::<32>());
-            store.put(KEYS, new, If::Absent, None).await?;
-        }
+        Ok(Self { is_kept: true, ..Self::of(kept::read(store).await?) })
+    }
+
+    fn of(keys: Keys) -> Self {
+        Self { keys: Arc::new(RwLock::new(keys)), is_kept: false, unknown: Arc::default() }
     }
 
     /// A ring with one key, which must be random.
     #[must_use]
     pub fn new(current: [u8; 32]) -> Self {
-        Self { current: Key::new(current), old: Vec::new() }
+        Self::of(Keys { current: Key::new(current), old: Vec::new() })
     }
 
     /// Also opens what this key has sealed.
     #[must_use]
-    pub fn with_old(mut self, key: [u8; 32]) -> Self {
-        self.old.push(Key::new(key));
-        self
+    pub fn with_old(self, key: [u8; 32]) -> Self {
+        let keys = self.keys();
+        let old = keys.old.iter().cloned().chain([Key::new(key)]).collect();
+        Self::of(Keys { current: keys.current.clone(), old })
     }
 
     /// A ring that seals with a new key and still opens what this one has sealed.
     #[must_use]
     pub fn rotate(&self, new: [u8; 32]) -> Self {
-        let old = self.keys().cloned().collect();
-        Self { current: Key::new(new), old }
+        let old = self.keys().all().cloned().collect();
+        Self::of(Keys { current: Key::new(new), old })
     }
 
     /// Makes a token that nobody else can read or change, and that opens only with the same
     /// `bound_to`.
     #[must_use]
     pub fn seal(&self, plain: &[u8], bound_to: &[u8]) -> String {
-        self.seal_with(random(), plain, bound_to)
+        seal_with(&self.keys().current, random(), plain, bound_to)
     }
 
     /// Like [`seal`](Self::seal), but the same for the same input: for what is compared or kept.
     #[must_use]
     pub fn seal_stable(&self, plain: &[u8], bound_to: &[u8]) -> String {
-        let mut hash = Sha256::new_with_prefix(self.current.nonces);
+        let keys = self.keys();
+        let mut hash = Sha256::new_with_prefix(keys.current.nonces);
         hash.update(bound_to.len().to_le_bytes());
         hash.update(bound_to);
         hash.update(plain);
         let mut nonce = [0; NONCE];
         nonce.copy_from_slice(&hash.finalize()[..NONCE]);
-        self.seal_with(nonce, plain, bound_to)
-    }
-
-    fn seal_with(&self, nonce: [u8; NONCE], plain: &[u8], bound_to: &[u8]) -> String {
-        let sealed = self
-            .current
-            .cipher
-            .encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: bound_to })
-            .expect("the text is shorter than the cipher's 256 GiB");
-        URL_SAFE_NO_PAD.encode([&self.current.id[..], &nonce, &sealed].concat())
+        seal_with(&keys.current, nonce, plain, bound_to)
     }
 
     /// What a token holds, if a key of this ring sealed it with the same `bound_to`.
@@ -103,19 +121,40 @@ impl KeyRing {
         let (id, token) = token.split_first_chunk::<ID>()?;
         let (nonce, sealed) = token.split_first_chunk::<NONCE>()?;
         let nonce = XNonce::from(*nonce);
-        self.keys()
-            .filter(|key| key.id == *id)
+        let keys = self.keys();
+        let mut known = keys.all().filter(|key| key.id == *id).peekable();
+        if known.peek().is_none() {
+            self.unknown.notify_one();
+        }
+        known
             .find_map(|key| key.cipher.decrypt(&nonce, Payload { msg: sealed, aad: bound_to }).ok())
     }
 
-    fn keys(&self) -> impl Iterator<Item = &Key> {
-        std::iter::once(&self.current).chain(&self.old)
+    /// The id of the key that seals: what was sealed before with another is to be made anew.
+    pub(crate) fn current_id(&self) -> [u8; ID] {
+        self.keys().current.id
     }
+
+    fn keys(&self) -> RwLockReadGuard<'_, Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, keys: Keys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+}
+
+fn seal_with(key: &Key, nonce: [u8; NONCE], plain: &[u8], bound_to: &[u8]) -> String {
+    let sealed = key
+        .cipher
+        .encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: bound_to })
+        .expect("the text is shorter than the cipher's 256 GiB");
+    URL_SAFE_NO_PAD.encode([&key.id[..], &nonce, &sealed].concat())
 }
 
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyRing").field("keys", &self.keys().count()).finish()
+        f.debug_struct("KeyRing").field("keys", &self.keys().all().count()).finish()
     }
 }
 

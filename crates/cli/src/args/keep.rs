@@ -36,13 +36,30 @@ pub(crate) struct OneTask {
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
-  zcp store check --store redis://127.0.0.1/")]
+  zcp store check --store redis://127.0.0.1/
+  zcp store rotate-keys --data ./state")]
 pub(crate) enum StoreCommand {
     /// Try everything a server does with a store, and say how long it takes.
     #[command(after_help = "Examples:
   zcp store check --data ./state
   zcp store check --store redis://127.0.0.1/")]
     Check(Kept),
+    /// Replace the key that servers seal request states and cursors with, while they run.
+    #[command(after_help = "Examples:
+  zcp store rotate-keys --data ./state
+  zcp store rotate-keys --store redis://127.0.0.1/ --revoke")]
+    RotateKeys(RotateKeys),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RotateKeys {
+    /// Remove the old keys at once, if somebody else may know them: request states and cursors that
+    /// clients hold become invalid.
+    #[arg(long)]
+    pub(crate) revoke: bool,
+
+    #[command(flatten)]
+    pub(crate) kept: Kept,
 }
 
 /// Where things are kept: in memory unless something is said.

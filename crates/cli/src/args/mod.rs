@@ -4,7 +4,7 @@ mod keep;
 mod project;
 mod reach;
 
-pub(crate) use keep::{Kept, OneTask, StoreCommand, TasksCommand};
+pub(crate) use keep::{Kept, OneTask, RotateKeys, StoreCommand, TasksCommand};
 pub(crate) use project::{
     Bundle, Completions, Config, Dev, Doctor, Health, Import, Install, Lang, Lint, Lock, New,
     Request, Run, Serve, Shell, Test, Validate,

@@ -1,7 +1,7 @@
 //! `zcp store`: where servers keep what outlives a request.
 
 use crate::{
-    args::{Kept, usage},
+    args::{Kept, RotateKeys, usage},
     print,
 };
 use futures_util::StreamExt;
@@ -11,7 +11,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zcp::store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite};
+use zcp::{
+    operate::{self, OldKeys},
+    store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite},
+};
 
 /// How long news of a write may take.
 const NEWS: Duration = Duration::from_secs(5);
@@ -75,5 +78,30 @@ pub(crate) async fn check(kept: &Kept, json: bool) -> Result<(), Box<dyn Error>>
         let times = format!("a write takes {written:.1?}, a read {read:.1?}, news {told:.1?}");
         print::words(&format!("The store is fine: {times}."))?;
     }
+    Ok(())
+}
+
+/// Puts a new key into the store, which servers that run begin to use.
+pub(crate) async fn rotate_keys(rotate: &RotateKeys, json: bool) -> Result<(), Box<dyn Error>> {
+    let store = existing(&rotate.kept)?;
+    let old = if rotate.revoke { OldKeys::Revoke } else { OldKeys::Retire };
+    let rotated = operate::rotate_keys(&*store, old).await?;
+    if json {
+        let from = humantime::format_rfc3339_millis(rotated.seals_from).to_string();
+        let (id, keys, revoked) = (rotated.id, rotated.keys, rotate.revoke);
+        print::json(&json!({ "key": id, "keys": keys, "sealsFrom": from, "revoked": revoked }))?;
+        return Ok(());
+    }
+    let (id, keys) = (&rotated.id, rotated.keys);
+    print::words(&match old {
+        OldKeys::Retire => format!(
+            "Added key {id}, one of {keys}. Servers use it in two minutes; the key before it opens \
+             request states and cursors for another 24 hours."
+        ),
+        OldKeys::Revoke => format!(
+            "Added key {id} and removed the others. Servers use it within 30 seconds; request \
+             states and cursors that clients hold are invalid."
+        ),
+    })?;
     Ok(())
 }

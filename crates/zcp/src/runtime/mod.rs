@@ -232,6 +232,8 @@ impl Runtime {
         self.keeping.get_or_init(|| {
             let stop = CancellationToken::new();
             let keep = tasks::keep(Arc::downgrade(&self.shared), self.core.engine.clone());
+            let keys = KeyRing::clone(&self.keys).follow(self.store.clone());
+            let keep = futures_util::future::join(keep, keys);
             TaskTracker::new().spawn_on(stop.clone().run_until_cancelled_owned(keep), &handle);
             stop.drop_guard()
         });

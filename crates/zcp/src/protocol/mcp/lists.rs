@@ -35,6 +35,8 @@ struct Encoded {
 #[derive(Debug, Default)]
 struct Pages {
     catalog: Option<Arc<Catalog>>,
+    /// The key of their cursors.
+    sealed_with: [u8; 4],
     pages: HashMap<(ListKind, Revision, Option<String>), ResultText>,
     /// Bytes of all pages.
     size: usize,
@@ -74,11 +76,13 @@ impl Lists {
 
 impl Pages {
     fn page(&mut self, runtime: &Runtime, revision: Revision, listing: &Listing) -> ResultText {
-        let same = |held: &Arc<Catalog>| Arc::ptr_eq(held, &listing.catalog);
+        let key = runtime.keys.current_id();
+        let same_key = self.sealed_with == key;
+        let same = |held: &Arc<Catalog>| same_key && Arc::ptr_eq(held, &listing.catalog);
         let full = self.pages.len() >= KEEP || self.size >= KEEP_BYTES;
         if !self.catalog.as_ref().is_some_and(same) || full {
             self.pages.clear();
-            self.size = 0;
+            (self.size, self.sealed_with) = (0, key);
             self.catalog = Some(listing.catalog.clone());
         }
         match self.pages.entry((listing.kind, revision, listing.after.clone())) {
