@@ -23,7 +23,9 @@ use zcp_tests::{
     http::HttpServer,
     initialize, modern, notification,
     pipe::PipeClient,
-    request, response, text,
+    request, response,
+    socket::Socket,
+    text,
 };
 
 /// A layer that decides by a function: none is yes.
@@ -264,6 +266,13 @@ async fn a_stream_ends_when_its_caller_expires() {
     let listen = listen.header("x-user", "ann").header("x-seconds", "0.5").send().await;
     let said = listen.messages().await;
     assert_eq!(said[0]["method"], "notifications/subscriptions/acknowledged");
+    let mut old =
+        server.get("/sse").header("x-user", "ann").header("x-seconds", "0.5").send().await;
+    assert_eq!(old.event().await.unwrap().name.as_deref(), Some("endpoint"));
+    assert_eq!(old.event().await, None, "the stream ends");
+    let headers = [("x-user", "ann"), ("x-seconds", "0.5")];
+    let mut socket = Socket::try_connect(&server, "", &headers).await.unwrap();
+    assert_eq!(socket.next().await, None, "the socket ends");
 }
 
 #[tokio::test]

@@ -79,7 +79,8 @@ impl RpcError {
 
     /// -32601.
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))
+        let shown: String = method.chars().take(200).collect();
+        Self::new(METHOD_NOT_FOUND, format!("Method not found: {shown}"))
     }
 
     /// -32602.

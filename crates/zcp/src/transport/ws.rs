@@ -9,7 +9,7 @@ use super::{
     outbox::{Inbox, outbox},
 };
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
     store::{Bound, StoreError, StoreResult},
 };
@@ -18,7 +18,7 @@ use axum::{
     body::Body,
     extract::{
         Query, Request, State,
-        ws::{Message, WebSocket, WebSocketUpgrade},
+        ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade},
     },
     response::{IntoResponse, Response},
 };
@@ -239,7 +239,7 @@ impl Kept {
             Begins::Resumable => Session::new(
                 id.as_str().into(),
                 crate::token()[..12].into(),
-                crate::auth::Caller::new(principal.clone()),
+                Caller::new(principal.clone()),
             ),
             Begins::Elsewhere(session) => session,
         });
@@ -381,6 +381,9 @@ struct Connection {
     received: Option<u64>,
 }
 
+/// A policy violation, by RFC 6455: the caller's grant has ended.
+const EXPIRED: u16 = 1008;
+
 /// How a connection came to its end.
 enum Ended {
     /// By a word of farewell.
@@ -408,6 +411,7 @@ async fn serve(
     // A server that slept has not waited for its clients.
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut drained = std::pin::pin!(kept.drained(http));
+    let mut expired = std::pin::pin!(Caller::of(extensions).expired());
     let mut unheard = 0;
     loop {
         inbox.attend();
@@ -426,6 +430,14 @@ async fn serve(
                 continue;
             }
             () = taken.cancelled() => return Ended::Lost,
+            // With a newer token the client can come back.
+            () = &mut expired => {
+                let reason = "the authorization has expired".into();
+                let farewell = Message::Close(Some(CloseFrame { code: EXPIRED, reason }));
+                let farewell = socket.send(farewell);
+                in_time(farewell, taken).await;
+                return Ended::Lost;
+            }
             () = &mut drained => {
                 let farewell = async {
                     kept.say(http, &mut socket, &inbox).await?;

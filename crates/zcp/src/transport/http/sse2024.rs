@@ -2,7 +2,7 @@
 
 use super::{Shared, event_stream, exchange, refusal, status};
 use crate::{
-    auth::Principal,
+    auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
     transport::{DRAIN, converse::Conversation, outbox::outbox},
 };
@@ -62,6 +62,7 @@ pub(super) async fn open(
     let base = uri.path().strip_suffix("/sse").unwrap_or_default();
     let id = crate::token();
     let principal = Principal::of(&parts.extensions);
+    let expired = Caller::of(&parts.extensions).expired();
     let mcp = Mcp::with(
         http.runtime.clone(),
         Some(Arc::new(Session::default())),
@@ -84,7 +85,7 @@ pub(super) async fn open(
         let text = inbox.next().await?;
         Some((event_stream::message(None, text.as_bytes()), inbox))
     });
-    let said = said.inspect(move |_| {
+    let said = said.take_until(expired).inspect(move |_| {
         let _ = &closing;
     });
     event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
