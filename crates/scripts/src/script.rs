@@ -232,6 +232,7 @@ impl Script {
                 out_names: vec!["ZCP_OUT"],
                 stdin: given.stdin,
                 ceilings: self.ceilings(),
+                begins_session: false,
                 share: self.share(),
             },
             allowed: self.allowed(ctx),
@@ -319,16 +320,26 @@ impl Script {
             let secret = secrets::fetch(value, &self.host, &self.project.root).await;
             let secret = secret
                 .map_err(|why| CallError::new(format!("`{}` is not run: {why}", self.name)))?;
-            env.push((name.into(), secret.clone().into()));
-            secrets.push(secret);
+            secrets.extend(secrets::forms(&secret));
+            env.push((name.into(), secret.into()));
         }
         Ok((env, secrets))
     }
 
-    /// Puts the run into its sandbox: with a folder of its own, for as long as that is held.
+    /// Puts the run into its sandbox and under its limits: with a folder of its own, for as long as
+    /// that is held.
     fn confine(&self, job: &mut Job, contract: Option<&mcp_bash::Call>) -> Result<Option<TempDir>> {
         let recipe = &mut job.recipe;
-        let Some(sandbox) = &self.manifest.sandbox else { return Ok(None) };
+        let Some(sandbox) = &self.manifest.sandbox else {
+            // Without the command, limits are set right after the start.
+            if let Some(command) = &self.host.command
+                && recipe.ceilings != Ceilings::default()
+            {
+                let ceilings = std::mem::take(&mut recipe.ceilings);
+                become_of(recipe, command, &Rules::limits(ceilings));
+            }
+            return Ok(None);
+        };
         let Some(command) = &self.host.command else {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{}` is not run: {why}", self.name)));
@@ -344,11 +355,12 @@ impl Script {
                 temporary: temporary.path(),
                 contract: contract.map(mcp_bash::Call::folder),
             },
+            std::mem::take(&mut recipe.ceilings),
         );
+        self.host.warn_of_root();
         job.files.read = rules.read().map(<[PathBuf]>::to_vec);
-        let program = std::mem::replace(&mut recipe.program, command.clone());
-        let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
-        recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
+        become_of(recipe, command, &rules);
+        recipe.begins_session = true;
         for name in ["TMPDIR", "TMP", "TEMP"] {
             recipe.env.push((name.into(), temporary.path().into()));
         }
@@ -411,4 +423,11 @@ fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<S
     which::which_in(&program, Some(host.path()), folder)
         .map(|found| (found, args))
         .map_err(|_| format!("its command `{program}` is not in PATH"))
+}
+
+/// Has the command run the program, by rules it sets for itself first.
+fn become_of(recipe: &mut Recipe, command: &Path, rules: &Rules) {
+    let program = std::mem::replace(&mut recipe.program, command.to_path_buf());
+    let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
+    recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
 }
