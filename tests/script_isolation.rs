@@ -15,7 +15,7 @@ use zcp_tests::{
     pipe::PipeClient,
     replica::Replica,
     request, response,
-    script::{LAST, open, running, serve, until, write},
+    script::{LAST, open, result, running, serve, until, write},
     text,
 };
 
@@ -189,4 +189,230 @@ async fn a_question_nobody_answers_ends() {
     let answer = all.last().expect("an answer");
     assert!(text(&answer["result"]).contains("nobody answered in time"), "{answer}");
     assert!(begun.elapsed() >= Duration::from_secs(1));
+}
+
+/// A Python script that tries something under rules, and says how that went.
+fn tries(rules: &str, lines: &str) -> String {
+    let rules = rules.split(", ").map(|rule| format!("# @sandbox {rule}\n")).collect::<String>();
+    format!(
+        "# Tries.\n{rules}import ctypes, os, resource, socket, sys\n\
+         def attempt(name, do):\n    try:\n        print(name, 'done', do())\n    \
+         except OSError as error:\n        print(name, error.errno)\n{lines}\n"
+    )
+}
+
+/// A process without capabilities, which another of its user could look into.
+fn victim() -> std::process::Child {
+    let mut plain = std::process::Command::new("sleep");
+    let mut dropped = std::process::Command::new("setpriv");
+    dropped.args(["--bounding-set=-all", "--inh-caps=-all", "sleep"]);
+    let is_root =
+        fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let command = if is_root { &mut dropped } else { &mut plain };
+    command.arg("4752").env("VICTIM", "its-own-secret").spawn().expect("it starts")
+}
+
+#[tokio::test]
+async fn unix_sockets_have_to_be_asked_for() {
+    let folder = Folder::new("unix-sockets");
+    let path = folder.0.join("there.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let path = path.display();
+    let lines = format!(
+        "def connect():\n    socket.socket(socket.AF_UNIX).connect('{path}')\n\
+         attempt('connect', connect)\n\
+         attempt('stream', lambda: len(socket.socketpair()))\n\
+         attempt('datagram', lambda: len(socket.socketpair(type=socket.SOCK_DGRAM)))\n\
+         attempt('inet', lambda: socket.socket().close())"
+    );
+    write(&folder, "tools/closed.py", &tries("read-only", &lines));
+    write(&folder, "tools/asks.py", &tries("read-only, unix-sockets", &lines));
+    write(&folder, "tools/fails.py", &tries("read", "socket.socket(socket.AF_UNIX)"));
+    let mut client = serve(&folder, &[]).await;
+    let closed = result(&mut client, "closed", json!({})).await;
+    let refused = format!("connect {0}\nstream done 2\ndatagram {0}\ninet done None", 97);
+    assert_eq!(text(&closed), refused, "{closed}");
+    let asked = result(&mut client, "asks", json!({})).await;
+    assert!(text(&asked).starts_with("connect done"), "{asked}");
+    let fails = result(&mut client, "fails", json!({})).await.to_string();
+    assert!(fails.contains("`unix-sockets`: it may open no Unix socket"), "{fails}");
+    drop(listener);
+}
+
+#[tokio::test]
+async fn a_sandbox_keeps_other_processes_out_of_reach() {
+    let folder = Folder::new("processes");
+    let mut victim = victim();
+    let id = victim.id();
+    until("it runs", || running("sleep\x004752") == 1).await;
+    let lines = format!(
+        "attempt('memory', lambda: open('/proc/{id}/mem', 'r+b'))\n\
+         attempt('environment', lambda: open('/proc/{id}/environ').read())\n\
+         attempt('limit', lambda: resource.prlimit({id}, resource.RLIMIT_CPU, (1, 1)))\n\
+         attempt('own', lambda: resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64)))"
+    );
+    for rules in ["no-network", "no-signals", "read-only", ""] {
+        let name = format!("tool{}", rules.len());
+        write(&folder, &format!("tools/{name}.py"), &tries(rules, &lines));
+    }
+    let mut client = serve(&folder, &[]).await;
+    for tool in ["tool10", "tool9", "tool0"] {
+        let tried = result(&mut client, tool, json!({})).await;
+        let lines: Vec<&str> = text(&tried).lines().collect();
+        for (line, name) in lines.iter().zip(["memory", "environment", "limit"]) {
+            let refused = [format!("{name} 13"), format!("{name} 1")];
+            assert!(refused.contains(&(*line).to_owned()), "{tool}: {tried}");
+        }
+        assert!(lines[3].starts_with("own done"), "{tool}: {tried}");
+    }
+    victim.kill().expect("it is ours");
+    victim.wait().expect("it ends");
+}
+
+#[tokio::test]
+async fn a_sandbox_has_no_terminal_and_no_capability() {
+    let folder = Folder::new("terminal");
+    let lines = "attempt('terminal', lambda: open('/dev/tty'))\n\
+                 attempt('devices', lambda: os.listdir('/dev'))\n\
+                 attempt('shared', lambda: os.listdir('/dev/shm'))\n\
+                 attempt('null', lambda: open('/dev/null', 'w').write('x'))\n\
+                 print('session', os.getsid(0) == os.getpid())\n\
+                 print([line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'CapPrm'))])";
+    write(&folder, "tools/closed.py", &tries("", lines));
+    // A rename between folders needs a rule of its own in every sandbox.
+    let moves = "os.makedirs('a', exist_ok=True)\nos.makedirs('b', exist_ok=True)\nopen('a/x', 'w')\n\
+                 attempt('moves', lambda: os.rename('a/x', 'b/x'))";
+    write(&folder, "tools/open.py", &tries("no-network", moves));
+    let mut client = serve(&folder, &[]).await;
+    let closed = result(&mut client, "closed", json!({})).await;
+    let none = "0000000000000000";
+    let lines: Vec<&str> = text(&closed).lines().collect();
+    assert!(lines[0] == "terminal 13" || lines[0] == "terminal 6", "{closed}");
+    assert_eq!(lines[1..3], ["devices 13", "shared 13"], "{closed}");
+    assert_eq!(lines[3..5], ["null done 1", "session True"], "{closed}");
+    assert_eq!(lines[5], format!("['{none}', '{none}']"), "{closed}");
+    assert_eq!(text(&result(&mut client, "open", json!({})).await), "moves done None");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
+async fn a_sandbox_refuses_calls_that_lead_out_of_it() {
+    let folder = Folder::new("calls");
+    // x32's `getpid`, keyctl, add_key, unshare, setns, bpf, userfaultfd, perf_event_open, mount,
+    // clone with a user namespace; then clone3 and io_uring_setup.
+    let lines = "libc = ctypes.CDLL(None, use_errno=True)\n\
+                 def call(*words):\n    done = libc.syscall(*[ctypes.c_long(word) for word in words])\n    \
+                 return ctypes.get_errno() if done == -1 else 'done'\n\
+                 print([call(*words) for words in [[0x40000000 + 39], [250, 0], [248], [272, 0], [308, 0], [321], [323], [298], [165], [56, 0x10000000]]])\n\
+                 print([call(435, 0, 0), call(425, 1, 0)])";
+    write(&folder, "tools/calls.py", &tries("no-signals", lines));
+    let mut client = serve(&folder, &[]).await;
+    let said = result(&mut client, "calls", json!({})).await;
+    assert_eq!(text(&said), format!("{:?}\n[38, 38]", [1; 10]), "{said}");
+}
+
+#[tokio::test]
+async fn a_script_cannot_leave_the_sandbox_of_its_project() {
+    let (folder, elsewhere) = (Folder::new("floor"), Folder::new("floor-elsewhere"));
+    fs::write(elsewhere.0.join("outside.txt"), "outside").expect("written");
+    let reads = format!(
+        "# Reads.\n# @limit files 999\ncat {}/outside.txt 2>&1; ulimit -Hn",
+        elsewhere.0.display()
+    );
+    write(
+        &folder,
+        "zcp.toml",
+        "[defaults]\nsandbox = true\nlimits = { files = 77 }\n[tools.free]\nsandbox = false\n",
+    );
+    for tool in ["own", "free", "open"] {
+        write(&folder, &format!("tools/{tool}.sh"), &reads);
+        write(&folder, &format!("tools/{tool}.meta.json"), r#"{"sandbox":false}"#);
+    }
+    write(&folder, "tools/open.meta.json", r#"{"sandbox":{"read":["/"]}}"#);
+    let mut client = serve(&folder, &[]).await;
+    for tool in ["own", "open"] {
+        let said = result(&mut client, tool, json!({})).await;
+        assert!(!said.to_string().contains("outside\\n"), "{tool}: {said}");
+        assert!(said.to_string().contains("ermission denied"), "{tool}: {said}");
+    }
+    // The project itself allows it.
+    let free = result(&mut client, "free", json!({})).await;
+    assert_eq!(text(&free), "outside77", "{free}");
+}
+
+#[tokio::test]
+async fn limits_hold_from_the_first_instruction() {
+    let folder = Folder::new("first");
+    let tool = "# Shows.\n# @limit files 40\n# @limit cpu 9s\nulimit -Hn; ulimit -Ht";
+    let mut client = serve(&folder, &[("tools/shows.sh", tool)]).await;
+    for _ in 0..5 {
+        let shown = result(&mut client, "shows", json!({})).await;
+        assert_eq!(text(&shown), "40\n9", "{shown}");
+    }
+}
+
+/// The mark of a run is a limit, which others of the same user can set.
+#[tokio::test]
+async fn an_older_process_is_never_taken_for_a_script() {
+    let folder = Folder::new("older");
+    let mut older = std::process::Command::new("sleep").arg("4753").spawn().expect("it starts");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let marks = format!(
+        "# Marks.\nimport resource\nown = resource.prlimit(0, 15)[0]\n\
+         resource.prlimit({}, 15, (own // 10**6 * 10**6 + 999999, -1))\nprint('marked')",
+        older.id()
+    );
+    write(&folder, "tools/marks.py", &marks);
+    let mut server = tokio::process::Command::new(zcp_tests::examples::zcp());
+    server.args(["run", "marks"]).current_dir(&folder.0);
+    let done = server.output().await.expect("it runs");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("marked"), "{done:?}");
+    assert_eq!(older.try_wait().expect("it is ours"), None, "it was killed");
+    older.kill().expect("it is ours");
+    older.wait().expect("it ends");
+}
+
+#[tokio::test]
+async fn a_failing_secret_shows_no_command_line() {
+    let folder = Folder::new("failing");
+    let tool = |reference: &str| format!("# Tells.\n# @env KEY={reference}\necho hi");
+    write(&folder, "tools/fails.sh", &tool("secret://cmd/sh -c 'exit 3 # pass-phrase'"));
+    write(&folder, "tools/lacks.sh", &tool("secret://cmd/no-such-program --token pass-phrase"));
+    write(&folder, "tools/file.sh", &tool("secret://file//etc/pass-phrase"));
+    let mut client = serve(&folder, &[]).await;
+    for (tool, why) in [("fails", "exit code 3"), ("lacks", "not in PATH"), ("file", "not found")] {
+        let refused = result(&mut client, tool, json!({})).await;
+        assert!(text(&refused).contains(why), "{refused}");
+        assert!(!refused.to_string().contains("pass-phrase"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_output_is_read_in_parts_without_its_secrets() {
+    let folder = Folder::new("parts");
+    // Letters of three bytes, then bytes that are no text, and a secret across the end of a part.
+    let tool = "# Tells.\n# @env KEY=secret://env/OWN_KEY\nimport os, sys\n\
+                part = 10 * 1024 * 1024\nkey = os.environ['KEY'].encode()\n\
+                sys.stdout.buffer.write(b'x' * (part - 4) + key + '\\u20ac'.encode() * 1000 + key + b'\\xff' + key)";
+    write(&folder, "tools/tells.py", tool);
+    let scripts = Scripts::folder(&folder.0).env("OWN_KEY", "the-long-key");
+    let mut client = PipeClient::open(scripts.open().expect("it opens").server(), LAST).await;
+    let said = result(&mut client, "tells", json!({})).await;
+    let content = said["content"].as_array().expect("content");
+    let mut uri = content.iter().find_map(|one| one["uri"].as_str()).expect("a link").to_owned();
+    let mut lengths = vec![];
+    loop {
+        let read = client.ask(request(1, "resources/read", json!({ "uri": uri }))).await;
+        let parts = read["result"]["contents"].as_array().unwrap_or_else(|| panic!("{read:.300}"));
+        let shown = parts[0].to_string();
+        assert!(!shown.contains("the-long-key"), "it was shown");
+        lengths.push(parts[0]["text"].as_str().or(parts[0]["blob"].as_str()).map(str::len));
+        match parts.get(1).and_then(|next| next["uri"].as_str()) {
+            Some(next) => uri = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(lengths.len(), 2, "{lengths:?}");
+    // The part is as long as it may be, and the secret that begins in it is one word.
+    assert_eq!(lengths[0], Some(10 * 1024 * 1024 - 4 + "[secret]".len()), "{lengths:?}");
 }

@@ -210,6 +210,8 @@ impl Gathering {
     /// A script as a tool, unless it is not to be one.
     fn script(&self, found: scan::Found, said: Manifest) -> Result<Option<Script>, String> {
         let name = said.name.clone().unwrap_or_else(|| found.name.clone());
+        // What a project's defaults forbid, only the project itself allows.
+        let said = said.within(&self.project.defaults);
         let said = match self.project.tools.get(&name) {
             Some(project) => project.clone().or(said),
             None => said,
@@ -282,7 +284,7 @@ impl Gathering {
         }
         let host = self.host.clone();
         let begins = host.output_scheme();
-        let output = Resource::new(format!("{begins}{{id}}"), move |uri: Uri, ctx: Ctx| {
+        let output = Resource::new(format!("{begins}{{+id}}"), move |uri: Uri, ctx: Ctx| {
             let host = host.clone();
             let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
             async move {

@@ -1,9 +1,13 @@
 //! A script in a sandbox: what it may read, write and reach is taken away before it begins.
 //!
 //! Linux does it itself (Landlock and seccomp), for the process and all that come of it. The
-//! command starts itself once more, confines itself, and becomes the script.
+//! command starts itself once more, confines itself, and becomes the script. Resource limits are
+//! set on the same way, so that they hold from the script's first instruction.
 
-use crate::{manifest::Sandbox, spawn};
+#[cfg(target_os = "linux")]
+mod linux;
+
+use crate::{manifest::Sandbox, run::Ceilings, spawn};
 use serde::{Deserialize, Serialize};
 use std::{
     io,
@@ -15,22 +19,28 @@ use std::{
 pub const CONFINED: &str = "__confined";
 
 /// What programs need to run at all.
-const SYSTEM: [&str; 12] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys",
-    "/dev",
-];
-/// Devices anything may be written to.
-const DEVICES: [&str; 6] =
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"];
+const SYSTEM: [&str; 11] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys"];
+/// Devices that are read and written. No terminal is among them, and no other part of `/dev`.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// What a script may do, for the process that becomes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rules {
+    /// Its sandbox, if it has one.
+    walls: Option<Walls>,
+    ceilings: Ceilings,
+}
+
+/// What a sandbox lets through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Walls {
     /// Nothing else may be read; anything may without this.
     read: Option<Vec<PathBuf>>,
     /// Nothing else may be written; anything may without this.
     write: Option<Vec<PathBuf>>,
     network: bool,
+    unix_sockets: bool,
     signals: bool,
 }
 
@@ -48,7 +58,13 @@ pub(crate) struct Needs<'a> {
 }
 
 impl Rules {
-    pub(crate) fn new(sandbox: &Sandbox, needs: &Needs<'_>) -> Self {
+    /// No sandbox, and these limits.
+    pub(crate) fn limits(ceilings: Ceilings) -> Self {
+        Self { walls: None, ceilings }
+    }
+
+    /// A sandbox, and these limits.
+    pub(crate) fn new(sandbox: &Sandbox, needs: &Needs<'_>, ceilings: Ceilings) -> Self {
         let there = |path: &PathBuf| needs.project.join(path);
         let mut own = vec![needs.temporary.to_path_buf()];
         own.extend(needs.contract.map(Path::to_path_buf));
@@ -65,12 +81,14 @@ impl Rules {
             all.extend(installed(needs));
             all
         });
-        Self { read, write, network: sandbox.network, signals: sandbox.signals }
+        let (network, signals) = (sandbox.network, sandbox.signals);
+        let unix_sockets = sandbox.allows_unix_sockets();
+        Self { walls: Some(Walls { read, write, network, unix_sockets, signals }), ceilings }
     }
 
     /// What may be read, if that is not everything.
     pub(crate) fn read(&self) -> Option<&[PathBuf]> {
-        self.read.as_deref()
+        self.walls.as_ref()?.read.as_deref()
     }
 
     /// The words before a program's own that confine it.
@@ -123,6 +141,9 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
     if !sandbox.network {
         let refused = says(&["ddress family not supported", "EAFNOSUPPORT", "resolv", "EAI_"]);
         rule(refused, "`network`: it may open no socket".to_owned());
+    } else if !sandbox.allows_unix_sockets() {
+        let refused = says(&["ddress family not supported", "EAFNOSUPPORT"]);
+        rule(refused, "`unix-sockets`: it may open no Unix socket".to_owned());
     }
     if !sandbox.signals {
         let refused = says(&["not permitted", "EPERM"]);
@@ -140,16 +161,17 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
 /// What a sandbox can forbid on this system, and why not where it cannot: tried, by starting the
 /// `zcp` command in each.
 pub async fn sandbox(command: &Path) -> Vec<(&'static str, Result<(), String>)> {
-    let open = Rules { read: None, write: None, network: true, signals: true };
+    let open = Walls { read: None, write: None, network: true, unix_sockets: true, signals: true };
     let everything = Some(vec![PathBuf::from("/")]);
     let each = [
-        ("reading", Rules { read: everything.clone(), ..open.clone() }),
-        ("writing", Rules { write: everything, ..open.clone() }),
-        ("network", Rules { network: false, ..open.clone() }),
-        ("signals", Rules { signals: false, ..open }),
+        ("reading", Walls { read: everything.clone(), ..open.clone() }),
+        ("writing", Walls { write: everything, ..open.clone() }),
+        ("network", Walls { network: false, ..open.clone() }),
+        ("signals", Walls { signals: false, ..open }),
     ];
     let mut all = vec![];
-    for (what, rules) in each {
+    for (what, walls) in each {
+        let rules = Rules { walls: Some(walls), ceilings: Ceilings::default() };
         let mut tried = tokio::process::Command::new(command);
         tried.args(rules.words()).arg(command).arg("--version");
         tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -175,9 +197,11 @@ pub fn become_confined(words: &[String]) -> io::Error {
     let [rules, program, args @ ..] = words else {
         return io::Error::other("a program is missing");
     };
-    let confined = serde_json::from_str(rules)
-        .map_err(io::Error::other)
-        .and_then(|rules: Rules| linux::confine(&rules));
+    let confined =
+        serde_json::from_str(rules).map_err(io::Error::other).and_then(|rules: Rules| {
+            rules.ceilings.set(None)?;
+            rules.walls.as_ref().map_or(Ok(()), linux::confine)
+        });
     match confined {
         Ok(()) => std::process::Command::new(program).args(args).exec(),
         Err(error) => error,
@@ -188,80 +212,4 @@ pub fn become_confined(words: &[String]) -> io::Error {
 #[cfg(not(target_os = "linux"))]
 pub fn become_confined(_: &[String]) -> io::Error {
     io::Error::other("there is no sandbox on this system")
-}
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use super::Rules;
-    use landlock::{
-        ABI, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
-        path_beneath_rules,
-    };
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-    use std::io;
-
-    /// What this is written for; older systems that cannot do all of what is asked refuse.
-    const VERSION: ABI = ABI::V5;
-    const SOCKETS: [i64; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
-    /// Ways into other processes, which may have what a script may not.
-    const PEEKING: [i64; 4] = [
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_pidfd_getfd,
-    ];
-
-    pub(super) fn confine(rules: &Rules) -> io::Result<()> {
-        files(rules).map_err(|error| io::Error::other(format!("no sandbox for files: {error}")))?;
-        let failed =
-            |what: &str, error| io::Error::other(format!("no sandbox for {what}: {error}"));
-        refuse(&PEEKING, libc::EPERM).map_err(|error| failed("other processes", error))?;
-        match rules.network {
-            true => Ok(()),
-            // No socket of any kind, and no way around.
-            false => {
-                refuse(&SOCKETS, libc::EAFNOSUPPORT).map_err(|error| failed("the network", error))
-            }
-        }
-    }
-
-    fn files(rules: &Rules) -> Result<(), landlock::RulesetError> {
-        let (reading, writing) = (AccessFs::from_read(VERSION), AccessFs::from_write(VERSION));
-        let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-        if rules.read.is_none() && rules.write.is_none() && rules.signals {
-            return Ok(());
-        }
-        if rules.read.is_some() {
-            ruleset = ruleset.handle_access(reading)?;
-        }
-        if rules.write.is_some() {
-            ruleset = ruleset.handle_access(writing)?;
-        }
-        if !rules.signals {
-            ruleset = ruleset.scope(Scope::Signal)?;
-        }
-        let mut created = ruleset.create()?;
-        if let Some(read) = &rules.read {
-            created = created.add_rules(path_beneath_rules(read, reading))?;
-        }
-        if let Some(write) = &rules.write {
-            created = created.add_rules(path_beneath_rules(write, writing))?;
-        }
-        created.restrict_self().map(drop)
-    }
-
-    /// Has the system answer calls with an error.
-    fn refuse(calls: &[i64], error: i32) -> Result<(), Box<dyn std::error::Error>> {
-        let rules = calls.iter().map(|call| (*call, vec![])).collect();
-        let refused = SeccompAction::Errno(error.unsigned_abs());
-        let filter = SeccompFilter::new(
-            rules,
-            SeccompAction::Allow,
-            refused,
-            std::env::consts::ARCH.try_into()?,
-        )?;
-        let filter: BpfProgram = filter.try_into()?;
-        seccompiler::apply_filter(&filter)?;
-        Ok(())
-    }
 }

@@ -3,16 +3,19 @@
 
 use crate::{
     answer::Kept,
+    content::{self, LARGEST},
     observe::Observed,
     policy::Log,
     providers::Clones,
     run::{Nursery, Ran},
+    secrets,
     turns::{Bounds, Places},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ffi::{OsStr, OsString},
-    fs, io,
+    fs,
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -22,7 +25,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::broadcast;
-use zcp::{Contents, Principal};
+use zcp::{Contents, Principal, ResourceContents};
 
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -70,6 +73,7 @@ pub(crate) struct Host {
     /// Everything temporary is in here: made when something runs, and gone with this.
     folder: PathBuf,
     made: OnceLock<()>,
+    warned: OnceLock<()>,
     /// The server's own environment.
     env: BTreeMap<String, String>,
     /// Which of it the project sets itself.
@@ -135,6 +139,7 @@ impl Host {
             places: Places::new(Bounds::of(&env)),
             folder,
             made: OnceLock::new(),
+            warned: OnceLock::new(),
             env,
             set: names,
             path,
@@ -233,6 +238,18 @@ impl Host {
         env
     }
 
+    /// Says once that a sandbox protects less from what runs as root.
+    pub(crate) fn warn_of_root(&self) {
+        if rustix::process::geteuid().is_root() {
+            self.warned.get_or_init(|| {
+                tracing::warn!(
+                    "this server runs as root: scripts in a sandbox have no capabilities, and \
+                     still own root's files; run it as another user"
+                );
+            });
+        }
+    }
+
     /// A file nobody has used for an output yet.
     pub(crate) fn spill(&self) -> PathBuf {
         let number = self.counted.fetch_add(1, Ordering::Relaxed);
@@ -291,8 +308,13 @@ impl Host {
         Kept { uri: format!("{}{id}", self.output_scheme()) }
     }
 
-    /// An output that was kept for this caller.
+    /// An output that was kept for this caller, or a part of it: `ID` is its beginning, and
+    /// `ID/OFFSET` what follows. What is longer than a part says where the next one is.
     pub(crate) async fn kept(&self, id: &str, principal: &Principal) -> Option<Contents> {
+        let (id, from) = match id.split_once('/') {
+            Some((id, from)) => (id, from.parse().ok()?),
+            None => (id, 0),
+        };
         let (path, mime, secrets) = {
             let outputs = self.outputs();
             let fresh = |one: &&LongOutput| one.at.elapsed() <= KEPT_FOR;
@@ -300,19 +322,40 @@ impl Host {
                 outputs.iter().filter(fresh).find(|one| one.id == id && one.owner == *principal)?;
             (one.path.clone(), one.mime.clone(), one.secrets.clone())
         };
-        let mut bytes = tokio::fs::read(path).await.ok()?;
-        if !secrets.is_empty() {
-            bytes = match String::from_utf8(bytes) {
-                Ok(mut text) => {
-                    crate::secrets::hide_text(&mut text, &secrets);
-                    text.into_bytes()
-                }
-                Err(error) => error.into_bytes(),
-            };
-        }
+        let read = tokio::task::spawn_blocking(move || part(&path, from, &secrets));
+        let (bytes, next) = read.await.ok()?.ok()?;
         let uri = format!("{}{id}", self.output_scheme());
-        Some(Contents::Parts(vec![crate::content::contents(bytes, mime, &uri)]))
+        let own = if from == 0 { uri.clone() } else { format!("{uri}/{from}") };
+        let mut parts = vec![content::contents(bytes, mime, &own)];
+        if let Some(next) = next {
+            let next = format!("{uri}/{next}");
+            let words = format!("This is a part of the output. The next one is {next}");
+            parts.push(ResourceContents::text(next, "text/plain", words));
+        }
+        Some(Contents::Parts(parts))
     }
+}
+
+/// A part of a kept output without its secrets, and where the next part begins.
+fn part(path: &Path, from: u64, secrets: &[String]) -> io::Result<(Vec<u8>, Option<u64>)> {
+    let mut file = fs::File::open(path)?;
+    // A secret may begin before, and end after.
+    let around = secrets.iter().map(String::len).max().unwrap_or_default() as u64;
+    let begin = from.saturating_sub(around);
+    file.seek(io::SeekFrom::Start(begin))?;
+    let mut bytes = vec![];
+    let before = usize::try_from(from - begin).unwrap_or_default();
+    file.take(from - begin + LARGEST + around).read_to_end(&mut bytes)?;
+    let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
+    let end = bytes.len().min(before.saturating_add(most));
+    if end == bytes.len() {
+        return Ok((secrets::hide_bytes(&bytes, before..end, secrets), None));
+    }
+    // No letter is cut in two.
+    let is_within = |at: &usize| bytes[*at] & 0b1100_0000 == 0b1000_0000;
+    let end = (end - 3..=end).rev().find(|at| !is_within(at)).unwrap_or(end);
+    let next = begin + end as u64;
+    Ok((secrets::hide_bytes(&bytes, before..end, secrets), Some(next)))
 }
 
 impl Drop for Host {

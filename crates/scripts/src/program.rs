@@ -100,6 +100,7 @@ impl Program {
                 out_names: vec!["ZCP_OUT"],
                 stdin: given.stdin,
                 ceilings: Ceilings::default(),
+                begins_session: false,
                 share: Share { processes: PROCESSES, memory: None, cpu: None },
             },
             allowed: Allowed { time: self.time, with_progress: None },

@@ -236,6 +236,7 @@ impl Script {
                 out_names: vec!["ZCP_OUT"],
                 stdin: given.stdin,
                 ceilings: self.ceilings(),
+                begins_session: false,
                 share: self.share(),
             },
             allowed: self.allowed(ctx),
@@ -314,6 +315,7 @@ impl Script {
         contract: Option<&mcp_bash::Call>,
     ) -> Result<Option<TempDir>> {
         if self.manifest.sandbox.is_none() && !self.prints_files() {
+            self.limit(&mut job.recipe);
             return Ok(None);
         }
         let own = self.host.call_folder()?;
@@ -352,13 +354,24 @@ impl Script {
             let secret = secrets::fetch(value, &self.host, &self.project.root).await;
             let secret = secret
                 .map_err(|why| CallError::new(format!("`{}` is not run: {why}", self.name)))?;
-            env.push((name.into(), secret.clone().into()));
-            secrets.push(secret);
+            secrets.extend(secrets::forms(&secret));
+            env.push((name.into(), secret.into()));
         }
         Ok((env, secrets))
     }
 
-    /// Puts the run into its sandbox, which has a temporary folder of its own.
+    /// Puts a run without a sandbox under its limits. Without the `zcp` command they are set right
+    /// after the start.
+    fn limit(&self, recipe: &mut Recipe) {
+        if let Some(command) = &self.host.command
+            && recipe.ceilings != Ceilings::default()
+        {
+            let ceilings = std::mem::take(&mut recipe.ceilings);
+            become_of(recipe, command, &Rules::limits(ceilings));
+        }
+    }
+
+    /// Puts the run into its sandbox, which has a temporary folder of its own, and under its limits.
     fn confine(
         &self,
         job: &mut Job,
@@ -366,7 +379,10 @@ impl Script {
         contract: Option<&mcp_bash::Call>,
     ) -> Result<()> {
         let recipe = &mut job.recipe;
-        let Some(sandbox) = &self.manifest.sandbox else { return Ok(()) };
+        let Some(sandbox) = &self.manifest.sandbox else {
+            self.limit(recipe);
+            return Ok(());
+        };
         let Some(command) = &self.host.command else {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{}` is not run: {why}", self.name)));
@@ -381,11 +397,12 @@ impl Script {
                 temporary,
                 contract: contract.map(mcp_bash::Call::folder),
             },
+            std::mem::take(&mut recipe.ceilings),
         );
+        self.host.warn_of_root();
         job.files.read = rules.read().map(<[PathBuf]>::to_vec);
-        let program = std::mem::replace(&mut recipe.program, command.clone());
-        let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
-        recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
+        become_of(recipe, command, &rules);
+        recipe.begins_session = true;
         Ok(())
     }
 
@@ -445,4 +462,11 @@ fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<S
     which::which_in(&program, Some(host.path()), folder)
         .map(|found| (found, args))
         .map_err(|_| format!("its command `{program}` is not in PATH"))
+}
+
+/// Has the command run the program, by rules it sets for itself first.
+fn become_of(recipe: &mut Recipe, command: &Path, rules: &Rules) {
+    let program = std::mem::replace(&mut recipe.program, command.to_path_buf());
+    let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
+    recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
 }

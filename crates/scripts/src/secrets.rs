@@ -4,8 +4,9 @@
 //! needs it, and what the script shows of it is made unreadable.
 
 use crate::{host::Host, spawn};
+use base64::{Engine, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::Value;
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{ops::Range, path::Path, process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 use zcp::{
     Content, Output,
@@ -26,9 +27,17 @@ pub(crate) fn is_reference(value: &str) -> bool {
     value.starts_with(SCHEME)
 }
 
-/// The secret a reference names. What went wrong says which, and never what.
+/// The secret a reference names. What went wrong says which, and never what. Paths and command lines
+/// are for the log alone.
 pub(crate) async fn fetch(reference: &str, host: &Host, root: &Path) -> Result<String, String> {
-    let missing = |why: &str| format!("the secret `{reference}` cannot be had: {why}");
+    let missing = |why: &str| {
+        let shown = match reference.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')) {
+            Some((kind @ ("cmd" | "file"), _)) => format!("{SCHEME}{kind}/…"),
+            _ => reference.to_owned(),
+        };
+        tracing::warn!("the secret `{reference}` cannot be had: {why}");
+        format!("the secret `{shown}` cannot be had: {why}")
+    };
     let (kind, rest) = reference
         .strip_prefix(SCHEME)
         .and_then(|rest| rest.split_once('/'))
@@ -68,7 +77,7 @@ fn keychain(service: &str, account: &str) -> Vec<String> {
 async fn told(words: &[String], host: &Host, root: &Path) -> Result<String, String> {
     let (program, args) = words.split_first().ok_or("the command is empty")?;
     let program = which::which_in(program, Some(host.path()), root)
-        .map_err(|_| format!("`{program}` is not in PATH"))?;
+        .map_err(|_| "its program is not in PATH")?;
     let mut command = Command::new(program);
     command.args(args).current_dir(root).kill_on_drop(true).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -80,6 +89,31 @@ async fn told(words: &[String], host: &Host, root: &Path) -> Result<String, Stri
         true => String::from_utf8(output.stdout).map_err(|_| "it is no text".to_owned()),
         false => Err(format!("the command failed: {}", crate::answer::how(output.status))),
     }
+}
+
+/// What a secret may look like where it is shown: as it is, line by line, and as JSON text.
+pub(crate) fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_owned()];
+    forms.extend(secret.lines().map(str::trim).map(str::to_owned));
+    for plain in forms.clone() {
+        let text = Value::from(plain).to_string();
+        let text = text.trim_start_matches('"').trim_end_matches('"').to_owned();
+        // Some languages write letters beyond ASCII by their numbers.
+        let mut units = [0; 2];
+        let ascii = text.chars().map(|letter| match letter.is_ascii() {
+            true => letter.to_string(),
+            false => {
+                let units = letter.encode_utf16(&mut units).iter();
+                units.map(|unit| format!("\\u{unit:04x}")).collect()
+            }
+        });
+        let ascii = ascii.collect();
+        forms.extend([text, ascii]);
+    }
+    forms.retain(|form| form.len() >= SHORTEST);
+    forms.sort();
+    forms.dedup();
+    forms
 }
 
 /// Makes secrets unreadable in a value.
@@ -96,6 +130,39 @@ pub(crate) fn hide_text(text: &mut String, secrets: &[String]) {
         if text.contains(secret.as_str()) {
             *text = text.replace(secret.as_str(), HIDDEN);
         }
+    }
+}
+
+/// The same in a part of some bytes: what begins there is made unreadable, and what began before is
+/// left out.
+pub(crate) fn hide_bytes(bytes: &[u8], part: Range<usize>, secrets: &[String]) -> Vec<u8> {
+    let mut secrets: Vec<&[u8]> = secrets.iter().map(String::as_bytes).collect();
+    secrets.retain(|one| one.len() >= SHORTEST);
+    secrets.sort_by_key(|one| std::cmp::Reverse(one.len()));
+    let mut begins = [false; 256];
+    secrets.iter().for_each(|one| begins[usize::from(one[0])] = true);
+    let (mut hidden, mut at) = (Vec::with_capacity(part.len()), 0);
+    while at < part.end.min(bytes.len()) {
+        let rest = &bytes[at..];
+        let found = match begins[usize::from(rest[0])] {
+            true => secrets.iter().find(|one| rest.starts_with(one)),
+            false => None,
+        };
+        let shown = if found.is_some() { HIDDEN.as_bytes() } else { &rest[..1] };
+        if at >= part.start {
+            hidden.extend_from_slice(shown);
+        }
+        at += found.map_or(1, |secret| secret.len());
+    }
+    hidden
+}
+
+/// The same in bytes as Base64.
+fn hide_base64(data: &mut String, secrets: &[String]) {
+    let Ok(bytes) = STANDARD.decode(data.as_bytes()) else { return };
+    let hidden = hide_bytes(&bytes, 0..bytes.len(), secrets);
+    if hidden != bytes {
+        *data = STANDARD.encode(hidden);
     }
 }
 
@@ -120,11 +187,11 @@ pub(crate) fn hide(output: &mut Output, secrets: &[String]) {
     for Content { kind, .. } in &mut output.content {
         match kind {
             Kind::Text { text } => hide(text),
-            Kind::Resource { resource } => {
-                if let TextOrBlob::Text(text) = &mut resource.data {
-                    hide(text);
-                }
-            }
+            Kind::Resource { resource } => match &mut resource.data {
+                TextOrBlob::Text(text) => hide(text),
+                TextOrBlob::Blob(data) => hide_base64(data, secrets),
+            },
+            Kind::Image { data, .. } | Kind::Audio { data, .. } => hide_base64(data, secrets),
             _ => (),
         }
     }
@@ -136,7 +203,50 @@ fn hide_in(value: &mut Value, hide: &impl Fn(&mut String)) {
     match value {
         Value::String(text) => hide(text),
         Value::Array(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
-        Value::Object(members) => members.values_mut().for_each(|member| hide_in(member, hide)),
+        Value::Object(members) => {
+            let is_shown = |name: &String| {
+                let mut hidden = name.clone();
+                hide(&mut hidden);
+                hidden != *name
+            };
+            members.values_mut().for_each(|member| hide_in(member, hide));
+            if members.keys().any(is_shown) {
+                let named = std::mem::take(members).into_iter().map(|(mut name, member)| {
+                    hide(&mut name);
+                    (name, member)
+                });
+                *members = named.collect();
+            }
+        }
         _ => (),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_hidden_in_names_lines_and_json() {
+        let secrets = forms("line \"one\"\nläne two");
+        let mut value =
+            json!({ "a line \"one\"": ["läne two", { "b": "line \"one\"\nläne two" }] });
+        hide_value(&mut value, &secrets);
+        assert_eq!(value, json!({ "a [secret]": ["[secret]", { "b": "[secret]" }] }));
+        for shown in [r#"log "line \"one\"""#, r#"text "l\u00e4ne two""#] {
+            let mut text = shown.to_owned();
+            hide_text(&mut text, &secrets);
+            assert!(text.contains(HIDDEN), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_across_two_parts_is_in_neither() {
+        let secrets = ["secret".to_owned()];
+        let bytes = b"\xff a secret b";
+        let (first, second) =
+            (hide_bytes(bytes, 0..6, &secrets), hide_bytes(bytes, 6..12, &secrets));
+        assert_eq!((&first[..], &second[..]), (&b"\xff a [secret]"[..], &b" b"[..]));
     }
 }

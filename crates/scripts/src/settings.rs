@@ -125,11 +125,12 @@ fn sandbox(sandbox: &Sandbox) -> Value {
     if *sandbox == Sandbox::CLOSED {
         return json!(true);
     }
-    let Sandbox { read, write, network, signals } = sandbox;
+    let Sandbox { read, write, network, unix_sockets, signals } = sandbox;
     let rules = [
         read.as_ref().map(|paths| ("read", json!(paths))),
         write.as_ref().map(|paths| ("write", json!(paths))),
         (!network).then_some(("network", json!(false))),
+        unix_sockets.then_some(("unixSockets", json!(true))),
         (!signals).then_some(("signals", json!(false))),
     ];
     match rules.iter().flatten().next() {

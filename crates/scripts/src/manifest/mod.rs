@@ -10,7 +10,11 @@ pub(crate) use sidecar::{Beside, beside, is_sidecar, read_value};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
 use zcp::wire::mcp::tools::ToolAnnotations;
 
 /// What is said of a script. Everything may be left out.
@@ -132,16 +136,43 @@ pub(crate) struct Sandbox {
     /// Outside of a folder of its own, only these are written.
     pub(crate) write: Option<Vec<PathBuf>>,
     pub(crate) network: bool,
+    /// Unix sockets, which are refused otherwise where files are: whoever answers on one may do
+    /// with files what the script may not.
+    pub(crate) unix_sockets: bool,
     /// To processes that are not its own.
     pub(crate) signals: bool,
 }
 
 impl Sandbox {
     /// Nothing is forbidden.
-    pub(crate) const OPEN: Self = Self { read: None, write: None, network: true, signals: true };
+    pub(crate) const OPEN: Self =
+        Self { read: None, write: None, network: true, unix_sockets: false, signals: true };
     /// Everything is.
-    pub(crate) const CLOSED: Self =
-        Self { read: Some(vec![]), write: Some(vec![]), network: false, signals: false };
+    pub(crate) const CLOSED: Self = Self {
+        read: Some(vec![]),
+        write: Some(vec![]),
+        network: false,
+        unix_sockets: false,
+        signals: false,
+    };
+
+    /// Whether Unix sockets can be opened.
+    pub(crate) fn allows_unix_sockets(&self) -> bool {
+        let has_files = self.read.is_none() && self.write.is_none();
+        self.network && (self.unix_sockets || has_files)
+    }
+
+    /// What both this and another allow.
+    fn within(self, other: &Self) -> Self {
+        let unix_sockets = self.allows_unix_sockets() && other.allows_unix_sockets();
+        Self {
+            read: both(self.read, other.read.as_ref()),
+            write: both(self.write, other.write.as_ref()),
+            network: self.network && other.network,
+            unix_sockets,
+            signals: self.signals && other.signals,
+        }
+    }
 
     /// One more rule, in words.
     pub(crate) fn forbid(&mut self, words: &str) -> Result<(), String> {
@@ -151,10 +182,12 @@ impl Sandbox {
             ("read-only", "") => drop(self.write.get_or_insert_default()),
             ("no-network", "") => self.network = false,
             ("no-signals", "") => self.signals = false,
+            ("unix-sockets", "") => self.unix_sockets = true,
             ("read", _) => self.read.get_or_insert_default().extend(paths()),
             ("write", _) => self.write.get_or_insert_default().extend(paths()),
             _ => {
-                let known = "read-only, no-network, no-signals, read PATHS, write PATHS";
+                let known =
+                    "read-only, no-network, no-signals, unix-sockets, read PATHS, write PATHS";
                 return Err(format!("a sandbox knows {known}, and nothing said is all of it"));
             }
         }
@@ -173,23 +206,55 @@ impl<'a> Deserialize<'a> for Sandbox {
                 read: Option<Vec<PathBuf>>,
                 write: Option<Vec<PathBuf>>,
                 network: Option<bool>,
+                #[serde(rename = "unixSockets", alias = "unix_sockets", alias = "unix-sockets")]
+                unix_sockets: Option<bool>,
                 signals: Option<bool>,
             },
         }
         Ok(match Said::deserialize(sandbox)? {
             Said::All(true) => Self::CLOSED,
             Said::All(false) => Self::OPEN,
-            Said::Rules { read, write, network, signals } => Self {
+            Said::Rules { read, write, network, unix_sockets, signals } => Self {
                 read,
                 write,
                 network: network.unwrap_or(true),
+                unix_sockets: unix_sockets.unwrap_or(false),
                 signals: signals.unwrap_or(true),
             },
         })
     }
 }
 
+/// Paths that are in both lists, or below one of the other; without a list, all are. Paths that go
+/// up are in none but their own.
+fn both(own: Option<Vec<PathBuf>>, other: Option<&Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
+    let (Some(own), Some(other)) = (&own, other) else { return own.or_else(|| other.cloned()) };
+    let below = |path: &PathBuf, all: &[PathBuf]| all.iter().any(|above| is_below(path, above));
+    let mut all: Vec<PathBuf> = own.iter().filter(|path| below(path, other)).cloned().collect();
+    let more = other.iter().filter(|path| below(path, own) && !own.contains(path));
+    all.extend(more.cloned());
+    Some(all)
+}
+
+fn is_below(path: &Path, above: &Path) -> bool {
+    let goes_up = |path: &Path| path.components().any(|part| part == Component::ParentDir);
+    let plain = |path: &Path| -> PathBuf {
+        path.components().filter(|part| *part != Component::CurDir).collect()
+    };
+    let is_plain = path.is_absolute() == above.is_absolute() && !goes_up(path) && !goes_up(above);
+    path == above || (is_plain && plain(path).starts_with(plain(above)))
+}
+
 impl Manifest {
+    /// What a script says of itself, which does not go beyond a project's limits and sandbox.
+    pub(crate) fn within(self, project: &Self) -> Self {
+        let sandbox = match (self.sandbox, &project.sandbox) {
+            (Some(own), Some(project)) => Some(own.within(project)),
+            (own, project) => own.or_else(|| project.clone()),
+        };
+        Self { sandbox, limits: self.limits.within(project.limits), ..self }
+    }
+
     /// What this one leaves open is as `other` says.
     pub(crate) fn or(self, other: Self) -> Self {
         let mut env = other.env;
@@ -261,6 +326,22 @@ impl Limits {
                  what is no tool"
             )),
             None => Ok(()),
+        }
+    }
+
+    /// The lower of each.
+    fn within(self, other: Self) -> Self {
+        fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.into_iter().chain(other).min()
+        }
+        Self {
+            output: lower(self.output, other.output),
+            memory: lower(self.memory, other.memory),
+            cpu: lower(self.cpu, other.cpu),
+            open_files: lower(self.open_files, other.open_files),
+            processes: lower(self.processes, other.processes),
+            concurrency: lower(self.concurrency, other.concurrency),
+            rate: lower(self.rate, other.rate),
         }
     }
 
@@ -442,6 +523,31 @@ mod tests {
         for tag in ["timeout 0", "max-timeout 0s"] {
             assert!(of_text(&format!("# Does.\n# @{tag}\n")).is_err(), "{tag}");
         }
+    }
+
+    #[test]
+    fn a_script_does_not_go_beyond_its_project() {
+        let read = |said: Value| serde_json::from_value::<Manifest>(said).expect("a manifest");
+        let project = read(json!({
+            "limits": { "memory": "1G", "files": 10 },
+            "sandbox": { "read": ["/data", "in"], "write": [], "network": false },
+        }));
+        let free = read(json!({ "sandbox": false, "limits": { "memory": "2G", "rate": 3 } }));
+        let free = free.within(&project);
+        assert_eq!(free.sandbox, project.sandbox);
+        let limits = free.limits;
+        assert_eq!(
+            (limits.memory, limits.open_files, limits.rate),
+            (Some(1 << 30), Some(10), Some(3))
+        );
+        let narrow = read(json!({ "sandbox": {
+            "read": ["/data/mine", "./in/deep", "/database", "in/../..", "/"],
+            "write": ["out"], "signals": false,
+        } }));
+        let sandbox = narrow.within(&project).sandbox.expect("a sandbox");
+        let paths = ["/data/mine", "./in/deep", "/data"].map(PathBuf::from);
+        assert_eq!((sandbox.read, sandbox.write), (Some(paths.into()), Some(vec![])));
+        assert!(!sandbox.network && !sandbox.signals && !sandbox.unix_sockets);
     }
 
     #[test]

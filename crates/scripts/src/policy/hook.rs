@@ -133,6 +133,7 @@ impl Hook {
                 out_names: vec![],
                 stdin: None,
                 ceilings: Ceilings::default(),
+                begins_session: false,
                 share: Share { processes: crate::program::PROCESSES, memory: None, cpu: None },
             },
             allowed: Allowed { time: TIME, with_progress: None },

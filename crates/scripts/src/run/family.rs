@@ -46,6 +46,8 @@ pub(crate) struct Family {
     tag: String,
     /// The same as a number of twelve digits.
     badge: u64,
+    /// When this process was started, in the system's ticks: what is older is of no run.
+    since: u64,
     next: AtomicU64,
     runs: Mutex<HashMap<u64, Arc<Run>>>,
     begun: Notify,
@@ -75,6 +77,7 @@ impl Family {
         let number = tag.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
         Arc::new(Self {
             badge: 100_000_000_000 + number % 900_000_000_000,
+            since: process(own_id()).map_or(0, |own| own.started),
             tag,
             next: AtomicU64::default(),
             runs: Mutex::default(),
@@ -90,6 +93,11 @@ impl Family {
     /// How the mark that stays begins.
     pub(crate) fn badge(&self) -> u64 {
         self.badge
+    }
+
+    /// When this server was started, in ticks of the system.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
     }
 
     /// The process groups of all runs.
@@ -180,7 +188,7 @@ impl Family {
         let known = |process: &Process| strangers.contains(&(process.id, process.started));
         let mut others = vec![];
         for process in processes.iter().filter(|process| !known(process)) {
-            match self.whose(process.id) {
+            match self.whose(process) {
                 Some(_) if self.is_of_others(process, processes) => (),
                 None => others.push((process.id, process.started)),
                 Some(number) if runs.iter().any(|(running, _)| *running == number) => (),
@@ -197,7 +205,12 @@ impl Family {
 
     /// The run a process is marked with: by what stays whatever it does to its environment, or by
     /// its environment.
-    fn whose(&self, process: i32) -> Option<u64> {
+    fn whose(&self, process: &Process) -> Option<u64> {
+        // Others may set the limits of a process, so one that is older may have the mark, too.
+        if process.started < self.since {
+            return None;
+        }
+        let process = process.id;
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
         let mark = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
         let mark = mark.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -239,7 +252,7 @@ impl Family {
     /// Ends every process of a run, wherever it went. Its first has ended.
     fn end_run(&self, number: u64) {
         let all = processes();
-        let is_of_it = |process: &&Process| self.whose(process.id) == Some(number);
+        let is_of_it = |process: &&Process| self.whose(process) == Some(number);
         all.iter().filter(is_of_it).filter(|one| !self.is_of_others(one, &all)).for_each(end);
     }
 }

@@ -10,13 +10,19 @@ use std::{
 };
 
 /// Waits until its input ends, which is when the server does, however that comes about. Then ends
-/// every process with the server's mark, and removes its folder.
+/// every process with the server's mark that is not older than it, and removes its folder.
 const WAIT: &str = r#"
 trap '' INT TERM HUP
+since=$4
+is_younger() {
+    stat=$(cat "/proc/$1/stat" 2>/dev/null)
+    set -- ${stat##*) }
+    [ "${20:-0}" -ge "$since" ]
+}
 read -r _
 for file in $(grep -ls "$1" /proc/[0-9]*/environ; grep -ls "$2" /proc/[0-9]*/limits); do
     process=${file#/proc/}
-    kill -9 "${process%/*}" 2>/dev/null
+    is_younger "${process%/*}" && kill -9 "${process%/*}" 2>/dev/null
 done
 rm -rf "$3"
 "#;
@@ -30,6 +36,7 @@ impl Guard {
         let mut command = Command::new("sh");
         command.args(["-c", WAIT, "zcp-guard"]).arg(format!("{MARK}={}-", family.tag()));
         command.arg(format!("^{LIMIT} *{}[0-9]* ", family.badge())).arg(folder);
+        command.arg(family.since().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.process_group(0).current_dir("/");
         spawn::blocking(&mut command).map(Self)

@@ -10,6 +10,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+/// Times that no clock can tell are as long as this.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// How long a script may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowed {
@@ -94,12 +97,11 @@ impl Patience {
             clock.progressed = self.touched().unwrap_or(clock.progressed).max(clock.progressed);
         }
         let time = self.allowed.time;
-        Some(match self.allowed.with_progress {
-            None => (clock.begun + time, Late::Fixed(time)),
-            Some(most) if clock.progressed + time > clock.begun + most => {
-                (clock.begun + most, Late::Most(most))
-            }
-            Some(_) => (clock.progressed + time, Late::Idle(time)),
+        let idle = after(clock.progressed, time);
+        Some(match self.allowed.with_progress.map(|most| (most, after(clock.begun, most))) {
+            None => (after(clock.begun, time), Late::Fixed(time)),
+            Some((most, end)) if idle > end => (end, Late::Most(most)),
+            Some(_) => (idle, Late::Idle(time)),
         })
     }
 
@@ -119,6 +121,11 @@ impl Patience {
             }
         }
     }
+}
+
+/// A time after another, as far as clocks go.
+fn after(begun: Instant, time: Duration) -> Instant {
+    begun.checked_add(time).unwrap_or_else(|| begun + FOR_EVER)
 }
 
 #[cfg(test)]
@@ -144,6 +151,14 @@ mod tests {
         assert_eq!((late, begun.elapsed()), (Late::Most(SECOND * 5), SECOND * 5));
         let patience = Patience::new(allowed, None);
         assert_eq!(patience.over().await, Late::Idle(SECOND * 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_time_is_longer_than_a_clock() {
+        for with_progress in [None, Some(Duration::MAX)] {
+            let patience = Patience::new(Allowed { time: Duration::MAX, with_progress }, None);
+            assert!(patience.deadline().is_some_and(|(end, _)| end > Instant::now()));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@ use super::{
     leader::{GRACE, Leader},
 };
 use crate::spawn;
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
     io,
@@ -32,13 +33,16 @@ pub(crate) struct Recipe {
     /// Variables that name the way to the server.
     pub(crate) out_names: Vec<&'static str>,
     pub(crate) stdin: Option<Vec<u8>>,
+    /// Set right after its start, where nothing sets them before.
     pub(crate) ceilings: Ceilings,
+    /// It begins a session, and so a group, itself: right after its start.
+    pub(crate) begins_session: bool,
     /// What all processes of it may have together.
     pub(crate) share: Share,
 }
 
 /// What the system itself refuses a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ceilings {
     pub(crate) memory: Option<u64>,
     pub(crate) cpu: Option<Duration>,
@@ -90,12 +94,17 @@ impl Nursery {
         let member = self.family.begin(recipe.share);
         command.env(MARK, member.mark());
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !recipe.begins_session {
+            command.process_group(0);
+        }
         let mut child = spawn::run(command, ends.into_descriptors(), &member)?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leader = Leader::new(child);
-        recipe.ceilings.set(leader.group.id());
+        if let Err(error) = recipe.ceilings.set(leader.group.id()) {
+            tracing::warn!("a limit could not be set: {error}");
+        }
         member.leads(&leader.group);
         let running = Running { leader: Some(leader), tracker: self.tracker.clone() };
         Ok(Process { member, stdin, stdout, stderr, channel: Some(channel), running })
@@ -176,16 +185,23 @@ impl Drop for Running {
 }
 
 impl Ceilings {
-    fn set(self, process: Option<Pid>) {
-        let set = |resource, most: u64| {
-            let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            if let Err(error) = prlimit(process, resource, limit) {
-                tracing::warn!("a limit could not be set: {error}");
+    /// Sets them, for another process or for this one.
+    pub(crate) fn set(self, process: Option<Pid>) -> io::Result<()> {
+        let cpu = self.cpu.map(|most| most.as_secs().max(1));
+        for (resource, most) in [
+            // What is reserved and not used counts for nothing: some languages reserve a lot.
+            (Resource::Data, self.memory),
+            (Resource::Cpu, cpu),
+            (Resource::Nofile, self.open_files),
+        ] {
+            if let Some(most) = most {
+                let own = process.map_or_else(|| getrlimit(resource).maximum, |_| None);
+                // What is less already stays.
+                let most = own.map_or(most, |own| own.min(most));
+                let limit = Rlimit { current: Some(most), maximum: Some(most) };
+                prlimit(process, resource, limit)?;
             }
-        };
-        // What is reserved and not used counts for nothing: some languages reserve a lot.
-        self.memory.into_iter().for_each(|most| set(Resource::Data, most));
-        self.cpu.into_iter().for_each(|most| set(Resource::Cpu, most.as_secs().max(1)));
-        self.open_files.into_iter().for_each(|most| set(Resource::Nofile, most));
+        }
+        Ok(())
     }
 }
