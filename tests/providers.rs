@@ -333,6 +333,17 @@ async fn backend(root: PathBuf, request: Request) -> impl IntoResponse {
     response.body(Body::from(output[end + 4..].to_vec())).expect("it works")
 }
 
+/// Where the server keeps its files is none of a client's business.
+#[tokio::test]
+async fn a_missing_certificate_shows_no_path() {
+    let folder = Folder::new("providers-no-ca");
+    let settings = "[providers.https]\nallow = [\"127.0.0.1:1\"]\nca = \"missing.pem\"";
+    let mut client = serve(&folder, &[("zcp.toml", settings)]).await;
+    let (_, why) = refused(&mut client, "https://127.0.0.1:1/x").await;
+    assert!(why.contains("certificates for `https` cannot be read"), "{why}");
+    assert!(!why.contains("missing.pem"), "{why}");
+}
+
 #[tokio::test]
 async fn a_file_of_a_repository_is_read() {
     let (folder, repositories) = (Folder::new("git"), Folder::new("git-repositories"));
