@@ -21,6 +21,9 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::Peer;
 
+/// Maximum length of one message of a server, in bytes, unless an endpoint says otherwise.
+const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+
 /// A way to a server. Anything frames can be sent to is one, and so is what has to be started or
 /// reached first.
 pub trait Endpoint: Send + Sync + 'static {
