@@ -1,6 +1,6 @@
 //! Questions of a server of the handshake era, answered side by side.
 
-use crate::{builder::Settings, pause::Pause};
+use crate::{builder::Settings, limits, pause::Pause};
 use ::http::Extensions;
 use futures_util::{
     FutureExt, StreamExt,
@@ -14,34 +14,66 @@ use zcp_wire::{Frame, Id, Notification, Peer, Request, Response, RpcError, json:
 
 /// Questions that are answered at the same time.
 const MOST: usize = 64;
+/// Answers under way, refusals among them. What is asked beyond that is not answered.
+const MOST_SENT: usize = 2 * MOST;
 
 /// Questions under way on one stream. Dropping this leaves them unanswered.
 #[derive(Default)]
 pub(crate) struct Answering<'a> {
-    running: FuturesUnordered<BoxFuture<'a, Id>>,
-    open: HashMap<Id, AbortHandle>,
+    /// Each gives the question it answered, unless that was refused.
+    running: FuturesUnordered<BoxFuture<'a, Option<Id>>>,
+    open: HashMap<Id, Asked>,
+    /// Of the open questions.
+    bytes: usize,
+}
+
+/// A question that is being answered.
+struct Asked {
+    answer: AbortHandle,
+    bytes: usize,
 }
 
 impl<'a> Answering<'a> {
     /// Begins to answer a question; one too many is refused.
     pub(crate) fn begin(&mut self, settings: &'a Settings, peer: &'a dyn Peer, question: Request) {
         let id = question.id.clone();
-        if self.open.len() >= MOST {
-            let error = RpcError::internal(format!("more than {MOST} questions are open"));
-            self.running.push(send(peer, question.id, Err(error)).map(|()| id).boxed());
+        // An id that is in use is nobody's to use again.
+        if self.running.len() >= MOST_SENT || self.open.contains_key(&id) {
             return;
         }
-        let (answer, handle) = abortable(reply(settings, peer, question));
-        self.open.insert(id.clone(), handle);
-        self.running.push(answer.map(|_| id).boxed());
+        let bytes = question.params.as_ref().map_or(0, |params| params.len());
+        let refused = if id.as_json().len() > limits::ID {
+            return;
+        } else if self.open.len() >= MOST {
+            Some(format!("more than {MOST} questions are open"))
+        } else if bytes > limits::QUESTION || self.bytes + bytes > limits::QUESTIONS {
+            Some("the open questions are too long".to_owned())
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            let error = RpcError::internal(why);
+            self.running.push(send(peer, question.id, Err(error)).map(|()| None).boxed());
+            return;
+        }
+        let (reply, answer) = abortable(reply(settings, peer, question));
+        self.open.insert(id.clone(), Asked { answer, bytes });
+        self.bytes += bytes;
+        self.running.push(reply.map(|_| Some(id)).boxed());
     }
 
     /// Waits until a question is answered; for ever if none is open.
     pub(crate) async fn one(&mut self) {
         match self.running.next().await {
-            Some(id) => drop(self.open.remove(&id)),
+            Some(id) => drop(id.and_then(|id| self.close(&id))),
             None => pending().await,
         }
+    }
+
+    fn close(&mut self, id: &Id) -> Option<Asked> {
+        let asked = self.open.remove(id)?;
+        self.bytes -= asked.bytes;
+        Some(asked)
     }
 
     /// Gives up the question that the server wants answered no more; false if it says something
@@ -57,9 +89,9 @@ impl<'a> Answering<'a> {
         }
         let params = said.params.as_deref().unwrap_or("{}");
         if let Ok(cancelled) = serde_json::from_str::<Cancelled>(params)
-            && let Some(answer) = self.open.remove(&cancelled.request_id)
+            && let Some(asked) = self.close(&cancelled.request_id)
         {
-            answer.abort();
+            asked.answer.abort();
         }
         true
     }
@@ -67,7 +99,8 @@ impl<'a> Answering<'a> {
 
 async fn reply(settings: &Settings, peer: &dyn Peer, question: Request) {
     let _open = Open::new(&settings.questions);
-    let params = question.params.as_deref().map_or(Ok(json!({})), serde_json::from_str);
+    let read = |text: &str| limits::read(text, limits::QUESTION_VALUES);
+    let params = question.params.as_deref().map_or(Ok(json!({})), read);
     let result = match params {
         Ok(params) => settings.answers.answer(&question.method, &params).await,
         Err(error) => Err(RpcError::invalid_params(error)),

@@ -10,8 +10,9 @@ use std::{
 };
 use zcp_wire::{ByteString, json::text, mcp::subscriptions::covers};
 
-/// Bytes that are kept at most.
+/// Bytes that are kept at most, names and what each entry takes beside its text included.
 const LARGEST: usize = 16 * 1024 * 1024;
+const ENTRY: usize = 256;
 /// The longest anything is kept, whatever its server says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Methods whose results may be kept, and the member of their params that tells them apart.
@@ -143,37 +144,68 @@ impl Cache {
 impl Kept {
     fn fresh(&mut self, key: &Key) -> Option<&str> {
         if self.entries.get(key)?.end <= Instant::now() {
-            self.bytes -= self.entries.remove(key)?.text.len();
+            self.bytes -= size(key, &self.entries.remove(key)?);
             return None;
         }
         self.entries.get(key).map(|entry| &*entry.text)
     }
 
     fn insert(&mut self, key: Key, entry: Entry) {
-        if self.bytes + entry.text.len() > LARGEST {
+        let bytes = size(&key, &entry);
+        if bytes > LARGEST {
+            return;
+        }
+        if self.bytes + bytes > LARGEST {
             let now = Instant::now();
             self.retain(|_, entry| entry.end > now);
         }
-        if self.bytes + entry.text.len() > LARGEST {
+        if self.bytes + bytes > LARGEST {
             self.retain(|_, _| false);
         }
-        if entry.text.len() > LARGEST {
-            return;
+        if let Some(old) = self.entries.remove(&key) {
+            self.bytes -= size(&key, &old);
         }
-        self.bytes += entry.text.len();
-        if let Some(old) = self.entries.insert(key, entry) {
-            self.bytes -= old.text.len();
-        }
+        self.bytes += bytes;
+        self.entries.insert(key, entry);
     }
 
     fn retain(&mut self, stays: impl Fn(&Key, &Entry) -> bool) {
         self.entries.retain(|key, entry| stays(key, entry));
-        self.bytes = self.entries.values().map(|entry| entry.text.len()).sum();
+        self.bytes = self.entries.iter().map(|(key, entry)| size(key, entry)).sum();
     }
+}
+
+fn size(key: &Key, entry: &Entry) -> usize {
+    ENTRY + key.which.as_ref().map_or(0, String::len) + entry.text.len()
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache").field("entries", &self.lock().entries.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_as_well_as_texts() {
+        let mut kept = Kept::default();
+        let insert = |kept: &mut Kept, which: String| {
+            let key = Key { method: "resources/read", which: Some(which), whom: None };
+            let entry = Entry { text: "{}".into(), end: Instant::now() + LONGEST };
+            kept.insert(key, entry);
+        };
+        insert(&mut kept, "x".repeat(LARGEST));
+        assert_eq!((kept.entries.len(), kept.bytes), (0, 0));
+        for number in 0..25 {
+            insert(&mut kept, format!("{number}{}", "x".repeat(LARGEST / 10)));
+            assert!(kept.bytes <= LARGEST);
+        }
+        assert!(kept.entries.len() < 10);
+        (0..3).for_each(|_| insert(&mut kept, "same".into()));
+        kept.retain(|key, _| key.which.as_deref() == Some("same"));
+        assert_eq!(kept.bytes, ENTRY + "same".len() + "{}".len());
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     connect::Line,
     error::{Error, Failure, Late, Result, text_of},
     exchange::{Exchange, OnProgress, Patience, Progress, Wish},
+    limits,
     task::{self, OnState, Task, TaskState},
     transport::{Fate, Headers},
 };
@@ -299,6 +300,10 @@ impl Shared {
 
     /// Answers everything that is asked, or nothing.
     pub(crate) async fn answers(&self, asked: &Map<String, Value>) -> Result<Map<String, Value>> {
+        if asked.len() > limits::ASKED_AT_ONCE || asked.keys().any(|key| key.len() > limits::ID) {
+            let why = format!("it asks more than {} questions at once", limits::ASKED_AT_ONCE);
+            return Err(Error::Invalid(why));
+        }
         let mut answers = Map::new();
         for (key, question) in asked {
             let method = question.get("method").and_then(Value::as_str).unwrap_or_default();

@@ -4,6 +4,7 @@ use crate::{
     answering::Answering,
     builder::Settings,
     connect::Server,
+    limits,
     listen::Change,
     transport::{Headers, Opened},
 };
@@ -63,7 +64,8 @@ fn heard(settings: &Settings, said: &Notification) {
     }
     let params = said.params.as_deref().unwrap_or("{}");
     if &*said.method == "notifications/message"
-        && let (Some(hear), Ok(message)) = (&settings.on_log, serde_json::from_str(params))
+        && let (Some(hear), Ok(message)) =
+            (&settings.on_log, limits::read(params, limits::QUESTION_VALUES))
     {
         hear(message);
     }

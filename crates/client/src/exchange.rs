@@ -4,6 +4,7 @@ use crate::{
     answering::Answering,
     builder::Settings,
     error::{Error, Failure, Late, Result},
+    limits,
     transport::{Fate, Headers, Opening},
 };
 use ::http::{Extensions, HeaderMap};
@@ -175,8 +176,9 @@ impl Exchange<'_> {
             }
             "notifications/message" => {
                 if let (Some(hear), Ok(message)) =
-                    (&self.settings.on_log, serde_json::from_str::<LogMessage>(params))
+                    (&self.settings.on_log, limits::read(params, limits::QUESTION_VALUES))
                 {
+                    let message: LogMessage = message;
                     hear(message);
                 }
                 false

@@ -77,6 +77,10 @@ impl Client {
 
 /// The bytes of a `data:` URI.
 fn inline(data: &str) -> Result<Vec<u8>, String> {
+    // No byte takes more than three characters.
+    if data.len() > 3 * LARGEST + 256 {
+        return Err(format!("the icon has more than {LARGEST} bytes"));
+    }
     let (about, data) = data.split_once(',').ok_or("the icon's data: URI has no data")?;
     match about.ends_with(";base64") {
         true => STANDARD.decode(data).map_err(|error| format!("the icon is no Base64: {error}")),

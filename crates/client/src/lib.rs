@@ -33,6 +33,7 @@ mod files;
 mod form;
 mod group;
 mod icons;
+mod limits;
 mod listen;
 mod net;
 pub mod oauth;

@@ -4,6 +4,7 @@ use crate::{
     client::Shared,
     connect::Line,
     error::{Error, Failure, Late, Result},
+    limits,
     transport::{Fate, GAP, Headers},
 };
 use ::http::Extensions;
@@ -64,7 +65,8 @@ impl Change {
             "notifications/resources/list_changed" => Self::Resources,
             "notifications/resources/updated" => {
                 let updated: Updated = serde_json::from_str(said.params.as_deref()?).ok()?;
-                Self::Resource(updated.uri)
+                // Nobody subscribes to one that is longer.
+                (updated.uri.len() <= limits::URI).then_some(Self::Resource(updated.uri))?
             }
             _ => return None,
         })

@@ -1,5 +1,8 @@
 //! Where the words of a server may lead: to encrypted addresses, and to none of this network if
 //! the server is not of it.
+//!
+//! Addresses that a server names are reached directly, never through a proxy: a proxy looks names
+//! up itself, and where they lead could not be checked here.
 
 use reqwest::{
     Client, RequestBuilder, Url,
@@ -48,19 +51,23 @@ impl Net {
     }
 
     fn new(is_near: bool) -> Self {
+        let is_guarded = !is_near;
         let is_near = Arc::new(AtomicBool::new(is_near));
-        let client = Client::builder()
+        let mut client = Client::builder()
             .redirect(redirect::Policy::none())
             .dns_resolver(Arc::new(Guard(is_near.clone())))
             .timeout(PATIENCE);
+        if is_guarded {
+            client = client.no_proxy();
+        }
         Self { client: client.build().ok(), is_near }
     }
 
-    /// Finds out whether the server is of this network: by the address it answered from, or else
-    /// by all that its name leads to.
+    /// Finds out whether the server is of this network: by its address, or by all that its name
+    /// leads to and the address it answered from. That alone may be a proxy's.
     pub(crate) async fn begin_at(&self, server: &Url, from: Option<SocketAddr>) {
         let near = match server.host() {
-            _ if from.is_some() => from.is_some_and(|from| !is_public(from.ip())),
+            _ if from.is_some_and(|from| is_public(from.ip())) => false,
             Some(url::Host::Ipv4(address)) => !is_public(address.into()),
             Some(url::Host::Ipv6(address)) => !is_public(address.into()),
             Some(url::Host::Domain(name)) => {
@@ -174,6 +181,20 @@ mod tests {
         {
             assert!(encrypted(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_behind_a_proxy_is_not_taken_for_a_near_one() {
+        let net = Net::guarded();
+        let proxy = Some("10.0.0.1:3128".parse().unwrap());
+        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), proxy).await;
+        assert!(net.safe("https://127.0.0.1").is_err());
+        // A name that leads here now did not do so when it answered.
+        let public = Some("8.8.8.8:443".parse().unwrap());
+        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
+        assert!(net.safe("https://127.0.0.1").is_err());
+        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
+        assert!(net.safe("https://127.0.0.1").is_ok());
     }
 
     #[tokio::test]

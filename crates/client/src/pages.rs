@@ -3,6 +3,7 @@
 use crate::{
     client::Shared,
     error::{Error, Result},
+    limits,
 };
 use futures_util::{
     Stream, StreamExt, TryStreamExt,
@@ -12,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use zcp_schema::Lazy;
 use zcp_wire::{
@@ -27,8 +28,8 @@ use zcp_wire::{
 
 /// Pages one list may have.
 const PAGES: usize = 10_000;
-/// Tools that are remembered at most.
-const REMEMBERED: usize = 100_000;
+/// Bytes of memory a tool takes that is remembered, beside what it says of itself.
+const TOOL: usize = 512;
 
 /// The items of a list.
 pub(crate) fn items<T>(
@@ -45,6 +46,7 @@ where
         next: Some(None),
         seen: HashSet::new(),
         pages: 0,
+        bytes: 0,
         is_again: false,
     };
     let pages = stream::try_unfold(walk, async |mut walk| {
@@ -65,6 +67,8 @@ struct Walk {
     /// Names of items that were given.
     seen: HashSet<String>,
     pages: usize,
+    /// Bytes of memory that all items so far take.
+    bytes: usize,
     is_again: bool,
 }
 
@@ -92,6 +96,11 @@ impl Walk {
             return Err(Error::invalid("its list has no end"));
         }
         items.retain(|item| self.seen.insert(name(item)));
+        let names = |item: &Value| 2 * limits::weight(item);
+        self.bytes += items.iter().map(names).sum::<usize>();
+        if self.bytes > limits::LIST {
+            return Err(Error::Invalid(format!("its list takes more than {} bytes", limits::LIST)));
+        }
         self.next = next.map(Some);
         Ok(Some(items))
     }
@@ -171,7 +180,14 @@ impl Shared {
 
 /// What is remembered of the tools that were listed.
 #[derive(Debug, Default)]
-pub(crate) struct Tools(Mutex<HashMap<String, Arc<Known>>>);
+pub(crate) struct Tools(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    tools: HashMap<String, Arc<Known>>,
+    /// Bytes of memory they took when they were learned.
+    bytes: usize,
+}
 
 /// What is remembered of a tool.
 #[derive(Debug)]
@@ -185,7 +201,11 @@ pub(crate) struct Known {
 
 impl Tools {
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.lock().tools.get(name).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn learn(&self, tool: &Tool, mirrored: Vec<Mirrored>) {
@@ -197,19 +217,24 @@ impl Tools {
             }
         });
         let task_support = tool.execution.as_ref().map(|how| how.task_support.clone());
+        // What is compiled of a schema takes about as much again.
+        let schemas = output.as_ref().map_or(0, |(schema, _)| 2 * limits::weight(schema));
+        let bytes = TOOL + tool.name.len() + schemas + limits::weight(&tool.input_schema);
         let known = Known { mirrored, output, task_support };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.lock();
         // A server may list other names every time.
-        if all.len() >= REMEMBERED {
-            all.clear();
+        if all.bytes + bytes > limits::TOOLS {
+            *all = Remembered::default();
         }
-        all.insert(tool.name.clone(), Arc::new(known));
+        if bytes <= limits::TOOLS {
+            all.bytes += bytes;
+            all.tools.insert(tool.name.clone(), Arc::new(known));
+        }
     }
 
     /// What tools promise may no longer be so: nothing is checked until they are listed again.
     pub(crate) fn doubt(&self) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for known in all.values_mut() {
+        for known in self.lock().tools.values_mut() {
             let Known { mirrored, task_support, .. } = &**known;
             let (mirrored, task_support) = (mirrored.clone(), task_support.clone());
             *known = Arc::new(Known { mirrored, output: None, task_support });
@@ -229,5 +254,25 @@ impl Tools {
         lazy.check(schema, value).map_err(|why| {
             Error::Invalid(format!("the result of `{name}` is not what it promised: {why}"))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_remembered_of_tools_is_limited_in_bytes() {
+        let tools = Tools::default();
+        let words = vec!["x".repeat(1000); 20];
+        for number in 0..2000 {
+            let tool = json!({ "name": number.to_string(), "inputSchema": {},
+                "outputSchema": { "type": "object", "examples": words } });
+            tools.learn(&serde_json::from_value(tool).unwrap(), vec![]);
+            assert!(tools.lock().bytes <= limits::TOOLS);
+        }
+        assert!(tools.lock().tools.len() < 1000);
+        assert!(tools.get("1999").is_some());
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     client::{Client, Shared},
     error::{Error, Failure, Late, Result},
     exchange::{Patience, Wish},
+    limits,
     listen::jittered,
 };
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub(crate) fn begun(result: &Map<String, Value>) -> Option<String> {
         // What 2025-11-25 answers.
         false => result.get("task").and_then(|task| task.get("taskId")),
     };
-    id.and_then(Value::as_str).map(str::to_owned)
+    id.and_then(Value::as_str).filter(|id| id.len() <= limits::ID).map(str::to_owned)
 }
 
 impl Client {
@@ -220,6 +221,10 @@ impl Task {
         let new: Map<String, Value> = new.map(|(key, one)| (key.clone(), one.clone())).collect();
         if new.is_empty() {
             return Ok(());
+        }
+        if answered.len() + new.len() > limits::ASKED_BY_TASK {
+            let why = format!("a task asks more than {} questions", limits::ASKED_BY_TASK);
+            return Err(Error::Invalid(why));
         }
         let answers = self.shared.answers(&new).await?;
         answered.extend(new.into_iter().map(|(key, _)| key));

@@ -47,6 +47,8 @@ const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(60);
 /// How long it is not looked at again, however often it says that something changed.
 const SETTLE: Duration = Duration::from_millis(250);
+/// Maximum length of one message, in bytes.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 /// Names that are logged one by one; of more, only the number is.
 const LOGGED: usize = 20;
 
@@ -138,7 +140,8 @@ impl Upstream {
     fn way(&self) -> Result<Way> {
         let Mount { command, url, headers, env, pass_env, cwd, .. } = &self.mount;
         if let Some(url) = url {
-            let http = headers.iter().try_fold(Http::new(url)?, |http, (name, value)| {
+            let http = Http::new(url)?.max_message(MAX_MESSAGE);
+            let http = headers.iter().try_fold(http, |http, (name, value)| {
                 Ok::<_, Box<dyn Error>>(http.header(name.parse()?, value.parse()?))
             })?;
             return Ok(Way::Http(http, url.clone()));
@@ -147,6 +150,7 @@ impl Upstream {
         let (program, words) = words.split_first().ok_or("its command is empty")?;
         let folder = self.root.join(cwd.as_deref().unwrap_or(".".as_ref()));
         let process = Process::new(program).args(words.iter().cloned()).folder(folder);
+        let process = process.max_message(MAX_MESSAGE);
         let process = pass_env.iter().fold(process, Process::pass_env);
         Ok(Way::Process(env.iter().fold(process, |it, (name, value)| it.env(name, value))))
     }

@@ -60,6 +60,7 @@ pub struct Http {
     headers: HeaderMap,
     socket: Option<PathBuf>,
     oauth: Option<OAuth>,
+    max_message: usize,
 }
 
 impl Http {
@@ -71,7 +72,8 @@ impl Http {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Unable(format!("`{url}` is not an http or https URL")));
         }
-        Ok(Self { url, headers: HeaderMap::new(), socket: None, oauth: None })
+        let max_message = super::MAX_MESSAGE;
+        Ok(Self { url, headers: HeaderMap::new(), socket: None, oauth: None, max_message })
     }
 
     /// The server behind a Unix socket.
@@ -108,6 +110,18 @@ impl Http {
     pub fn oauth(mut self, oauth: OAuth) -> Self {
         self.oauth = Some(oauth);
         self
+    }
+
+    /// Maximum length of one message of the server, in bytes. Default: 64 MiB. A longer answer is an
+    /// error.
+    #[must_use]
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = bytes;
+        self
+    }
+
+    pub(super) fn longest_message(&self) -> usize {
+        self.max_message
     }
 
     /// Where the server is.
@@ -153,6 +167,7 @@ impl Endpoint for Http {
                 is_listening: watch::Sender::new(true),
                 tasks: tasks.clone(),
                 oauth: self.oauth.clone(),
+                max_message: self.max_message,
             });
             let leaving = way.clone();
             end.spawn(|stop| async move {
@@ -286,6 +301,7 @@ struct Way {
     is_listening: watch::Sender<bool>,
     tasks: TaskTracker,
     oauth: Option<OAuth>,
+    max_message: usize,
 }
 
 impl Way {

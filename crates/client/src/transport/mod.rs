@@ -23,6 +23,8 @@ use zcp_wire::Peer;
 
 /// Maximum number of messages a server may send in one batch.
 const BATCH: usize = 1024;
+/// Maximum length of one message of a server, in bytes, unless an endpoint says otherwise.
+const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// A way to a server. Anything frames can be sent to is one, and so is what has to be started or
 /// reached first.

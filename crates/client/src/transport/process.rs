@@ -1,7 +1,13 @@
 //! A server in a child process: a message a line, in and out.
 
-use super::{BATCH, End, Endpoint, Opened, Silence, environment::Passed, switchboard::Switchboard};
-use crate::error::{Error, Failure, Result};
+use super::{
+    BATCH, End, Endpoint, MAX_MESSAGE, Opened, Silence, environment::Passed,
+    switchboard::Switchboard,
+};
+use crate::{
+    error::{Error, Failure, Result},
+    limits,
+};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, FusedFuture},
@@ -33,8 +39,6 @@ use zcp_wire::{
     line::{Line, Lines},
 };
 
-/// Bytes one message may have.
-const LONGEST: usize = 64 * 1024 * 1024;
 /// Lines of standard error that are kept for errors.
 const KEPT_LINES: usize = 12;
 /// How much of each.
@@ -64,6 +68,7 @@ pub struct Process {
     passed: Passed,
     folder: Option<PathBuf>,
     grace: Duration,
+    max_message: usize,
 }
 
 impl Process {
@@ -76,6 +81,7 @@ impl Process {
             passed: Passed::default(),
             folder: None,
             grace: Duration::from_secs(2),
+            max_message: MAX_MESSAGE,
         }
     }
 
@@ -126,6 +132,14 @@ impl Process {
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// Maximum length of one message of the server, in bytes. Default: 64 MiB. A longer line is
+    /// skipped.
+    #[must_use]
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = bytes;
         self
     }
 
@@ -219,10 +233,10 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
     let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let peer = Arc::new(board.clone());
-    let (grace, end) = (process.grace, End::default());
+    let (grace, longest, end) = (process.grace, process.max_message, End::default());
     end.spawn(|stop| async move {
         let (Some(input), Some(output), Some(errors)) = pipes else { return };
-        let mut reading: Part<'_> = Box::pin(read(output, &board, &heard));
+        let mut reading: Part<'_> = Box::pin(read(output, longest, &board, &heard));
         let mut listening: Part<'_> = Box::pin(listen(errors, &heard));
         let mut writing = Box::pin(write(input, unwritten, &stop).fuse());
         let over = loop {
@@ -323,10 +337,15 @@ async fn write(
     }
 }
 
-async fn read(mut output: ChildStdout, board: &Switchboard, heard: &Heard) {
-    let mut lines = Lines::new(LONGEST);
+async fn read(mut output: ChildStdout, longest: usize, board: &Switchboard, heard: &Heard) {
+    let mut lines = Lines::new(longest);
     loop {
         while let Some(line) = lines.next_line() {
+            if let Line::Text(text) = &line
+                && let Some(why) = limits::too_many(text)
+            {
+                return board.kill(Failure::Gone(why));
+            }
             take(line, board, heard);
         }
         match output.read_buf(lines.buffer()).await {

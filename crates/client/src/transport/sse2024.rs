@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     error::{Error, Failure, Result},
+    limits,
     oauth::OAuth,
 };
 use ::http::{
@@ -20,8 +21,6 @@ use reqwest::{RequestBuilder, Url};
 use std::{sync::Arc, time::Duration};
 use zcp_wire::sse;
 
-/// Bytes an event may have.
-const LARGEST: usize = 64 * 1024 * 1024;
 /// How long the server may take to say where to post to, and to take what is posted.
 const PLACE: Duration = Duration::from_secs(10);
 /// How long that may take if a user has to log in.
@@ -55,8 +54,11 @@ impl Sse2024 {
             let status = response.status().as_u16();
             return Err(Failure::Status { status, text: String::new() }.into());
         }
-        let mut stream =
-            Stream { bytes: response.bytes_stream().boxed(), decoder: sse::Decoder::default() };
+        let mut stream = Stream {
+            bytes: response.bytes_stream().boxed(),
+            decoder: sse::Decoder::default(),
+            max_message: self.http.longest_message(),
+        };
         let first = tokio::time::timeout(PLACE, stream.place()).await;
         let (place, mut rest) = first
             .ok()
@@ -119,6 +121,9 @@ async fn post(
 }
 
 fn take(event: sse::Event, board: &Switchboard) {
+    if let Some(why) = limits::too_many(event.data.as_bytes()) {
+        return board.kill(Failure::Gone(why));
+    }
     if event.name.is_none_or(|name| name == "message") {
         frames_of(event.data.into()).into_iter().for_each(|frame| board.take(frame));
     }
@@ -128,13 +133,14 @@ fn take(event: sse::Event, board: &Switchboard) {
 struct Stream {
     bytes: BoxStream<'static, reqwest::Result<Bytes>>,
     decoder: sse::Decoder,
+    max_message: usize,
 }
 
 impl Stream {
     async fn next(&mut self) -> Option<Vec<sse::Event>> {
         let bytes = self.bytes.next().await?.ok()?;
         let events = self.decoder.push(&bytes);
-        (!self.decoder.is_too_long(LARGEST)).then_some(events)
+        (!self.decoder.is_too_long(self.max_message)).then_some(events)
     }
 
     /// Where to post to, and what was said after that.

@@ -7,15 +7,21 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    future::ready,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::mpsc::{self, error::TrySendError};
-use zcp_wire::{ByteString, Frame, Frames, Id, Notification, Peer, json};
+use zcp_wire::{ByteString, Frame, Frames, Id, Notification, Peer, Request, json};
 
 /// Frames that may wait for one request.
 const QUEUE: usize = 512;
 /// Room in it that notifications leave to what may not be lost.
 const SPARE: usize = 64;
+/// Bytes of notifications and questions that may wait on one line, for all requests together.
+const QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// Texts that may wait to be written.
 const UNWRITTEN: usize = 256;
 
@@ -27,6 +33,8 @@ pub(crate) struct Switchboard {
 
 struct Shared {
     outbox: mpsc::Sender<ByteString>,
+    /// Bytes of what waits to be taken.
+    queued: Arc<AtomicUsize>,
     // A std mutex: never held across an await.
     table: Mutex<Table>,
     /// Who can tell more of the other side.
@@ -37,16 +45,35 @@ struct Shared {
 struct Table {
     calls: HashMap<Id, Call>,
     /// Whoever hears what answers no request.
-    events: Option<mpsc::Sender<Frame>>,
+    events: Option<mpsc::Sender<Queued>>,
     /// What came before anybody listened.
-    early: Vec<Frame>,
+    early: Vec<Queued>,
     /// Why the line is dead.
     dead: Option<Failure>,
 }
 
 struct Call {
-    sender: mpsc::Sender<Frame>,
+    sender: mpsc::Sender<Queued>,
     fate: Fate,
+}
+
+/// A frame that waits to be taken, and how much it counts meanwhile.
+struct Queued {
+    frame: Option<Frame>,
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Queued {
+    fn take(mut self) -> Option<Frame> {
+        self.frame.take()
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Switchboard {
@@ -58,7 +85,8 @@ impl Switchboard {
     /// A line whose other side somebody can tell more of.
     pub(crate) fn witnessed(witness: Option<Witness>) -> (Self, mpsc::Receiver<ByteString>) {
         let (outbox, unwritten) = mpsc::channel(UNWRITTEN);
-        let shared = Arc::new(Shared { outbox, table: Mutex::default(), witness });
+        let queued = Arc::default();
+        let shared = Arc::new(Shared { outbox, queued, table: Mutex::default(), witness });
         (Self { shared }, unwritten)
     }
 
@@ -89,19 +117,44 @@ impl Switchboard {
                 let Some(id) = &response.id else { return };
                 // An answer that nobody waits for any more is late.
                 let Some(call) = table.calls.remove(id) else { return };
-                // Its queue has room for what may not be lost.
-                let _ = call.sender.try_send(frame);
+                // Its queue has room for what may not be lost. There is one for each request.
+                let _ = call.sender.try_send(self.queued(frame, 0));
                 return;
             }
             Frame::Notification(notification) => belongs_to(notification),
             Frame::Request(_) => None,
         };
         let sender = call.and_then(|id| table.calls.get(&id)).map(|call| &call.sender);
+        let bytes = size(&frame);
+        let is_full = self.shared.queued.load(Ordering::Relaxed) + bytes > QUEUED_BYTES;
         match sender.or(table.events.as_ref()) {
-            Some(sender) => offer(sender, frame),
-            None if table.early.len() < QUEUE => table.early.push(frame),
+            Some(sender) => self.offer(sender, frame, is_full),
+            None if table.early.len() < QUEUE && !is_full => {
+                let frame = self.queued(compact(frame), bytes);
+                table.early.push(frame);
+            }
             None => (),
         }
+    }
+
+    fn queued(&self, frame: Frame, bytes: usize) -> Queued {
+        let all = self.shared.queued.clone();
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Queued { frame: Some(frame), bytes, all }
+    }
+
+    /// Notifications may be lost when nobody takes them, and that is told. Questions are lost only
+    /// when the queue has no room at all.
+    fn offer(&self, sender: &mpsc::Sender<Queued>, frame: Frame, is_full: bool) {
+        let gap = || Frame::Notification(Notification { method: GAP.into(), params: None });
+        let frame = match (&frame, sender.capacity()) {
+            (Frame::Notification(_), ..SPARE) => return,
+            (Frame::Notification(_), SPARE) => gap(),
+            _ if is_full => gap(),
+            _ => compact(frame),
+        };
+        let bytes = size(&frame);
+        let _ = sender.try_send(self.queued(frame, bytes));
     }
 
     /// The line is dead: whoever waits is told why.
@@ -141,7 +194,7 @@ impl Peer for Switchboard {
         let open = Open { board: self.clone(), id };
         self.write(frame, &fate);
         Frames::stream(stream::unfold((receiver, open), async |(mut receiver, open)| {
-            let frame = receiver.recv().await?;
+            let frame = receiver.recv().await?.take()?;
             Some((frame, (receiver, open)))
         }))
     }
@@ -154,25 +207,39 @@ impl Peer for Switchboard {
         if table.dead.is_none() {
             table.events = Some(sender);
         }
-        let rest = stream::unfold(receiver, async |mut receiver| {
-            let frame = receiver.recv().await?;
+        let rest = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<Queued>| {
+            let frame = receiver.recv().await?.take()?;
             Some((frame, receiver))
         });
-        Frames::stream(stream::iter(early).chain(rest))
+        Frames::stream(stream::iter(early).filter_map(|one| ready(one.take())).chain(rest))
     }
 }
 
-/// Notifications may be lost when nobody takes them, and that is told; questions and answers may
-/// not.
-fn offer(sender: &mpsc::Sender<Frame>, frame: Frame) {
-    let frame = match (&frame, sender.capacity()) {
-        (Frame::Notification(_), ..SPARE) => return,
-        (Frame::Notification(_), SPARE) => {
-            Frame::Notification(Notification { method: GAP.into(), params: None })
-        }
-        _ => frame,
-    };
-    let _ = sender.try_send(frame);
+/// Bytes a frame takes while it waits.
+fn size(frame: &Frame) -> usize {
+    let length = |text: &Option<ByteString>| text.as_ref().map_or(0, |text| text.len());
+    match frame {
+        Frame::Request(one) => one.id.as_json().len() + one.method.len() + length(&one.params),
+        Frame::Notification(one) => one.method.len() + length(&one.params),
+        Frame::Response(_) => 0,
+    }
+}
+
+/// The same frame without the rest of the message it came in, which may be longer.
+fn compact(frame: Frame) -> Frame {
+    let copy = |text: &ByteString| ByteString::from(&**text);
+    match frame {
+        Frame::Request(Request { id, method, params }) => Frame::Request(Request {
+            id: Id::from_json(id.as_json()).unwrap_or(id),
+            method: copy(&method),
+            params: params.as_ref().map(copy),
+        }),
+        Frame::Notification(Notification { method, params }) => Frame::Notification(Notification {
+            method: copy(&method),
+            params: params.as_ref().map(copy),
+        }),
+        response => response,
+    }
 }
 
 /// Which request a notification is about: requests report their progress under their ids.
@@ -214,4 +281,54 @@ pub(crate) fn cancelled(id: &Id) -> Frame {
         method: "notifications/cancelled".into(),
         params: Some(params),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Frame {
+        let params = json::text(&serde_json::json!({ "data": text, "level": "info" }));
+        let method = "notifications/message".into();
+        Frame::Notification(Notification { method, params: Some(params) })
+    }
+
+    #[tokio::test]
+    async fn what_nobody_takes_is_limited_in_bytes() {
+        let long = told(&"x".repeat(2 * 1024 * 1024));
+        let (board, _unwritten) = Switchboard::new();
+        let queued = || board.shared.queued.load(Ordering::Relaxed);
+        (0..10).for_each(|_| board.take(long.clone()));
+        assert!((QUEUED_BYTES / 2..=QUEUED_BYTES).contains(&queued()), "{}", queued());
+        let mut events = board.events();
+        (0..10).for_each(|_| board.take(long.clone()));
+        assert!(queued() <= QUEUED_BYTES + 10 * GAP.len(), "{}", queued());
+        // What was lost is told of, and room is made by whoever takes.
+        let mut frames = vec![];
+        while let std::task::Poll::Ready(Some(frame)) = events.at_once() {
+            frames.push(frame);
+        }
+        let is_gap =
+            |frame: &Frame| matches!(frame, Frame::Notification(said) if said.method == GAP);
+        assert!(frames.iter().any(is_gap) && !is_gap(&frames[0]));
+        assert_eq!(queued(), 0);
+        board.take(told("short"));
+        assert!(
+            matches!(events.next().await, Some(Frame::Notification(said)) if said.method != GAP)
+        );
+    }
+
+    #[test]
+    fn a_frame_that_waits_does_not_hold_its_message() {
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{}},"x":"{}"}}"#, "x".repeat(1000));
+        let whole = ByteString::from(text);
+        let frame = compact(Frame::parse(&whole).unwrap());
+        let Frame::Notification(Notification { method, params: Some(params) }) = frame else {
+            panic!("it is one")
+        };
+        let message = whole.as_bytes().as_ptr_range();
+        assert!(!message.contains(&method.as_bytes().as_ptr()));
+        assert!(!message.contains(&params.as_bytes().as_ptr()));
+    }
 }

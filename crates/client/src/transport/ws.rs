@@ -1,14 +1,17 @@
 //! A WebSocket: a message a text frame.
 
-use super::{End, Endpoint, Opened, switchboard::Switchboard};
-use crate::error::{Error, Failure, Result};
+use super::{End, Endpoint, MAX_MESSAGE, Opened, switchboard::Switchboard};
+use crate::{
+    error::{Error, Failure, Result},
+    limits,
+};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, future::BoxFuture};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio_tungstenite::{
-    connect_async,
-    tungstenite::{self, Utf8Bytes, client::IntoClientRequest},
+    connect_async_with_config,
+    tungstenite::{self, Utf8Bytes, client::IntoClientRequest, protocol::WebSocketConfig},
 };
 
 /// How long a connection may take.
@@ -19,12 +22,21 @@ const CONNECT: Duration = Duration::from_secs(20);
 pub struct Ws {
     url: String,
     headers: HeaderMap,
+    max_message: usize,
 }
 
 impl Ws {
     /// The server at a URL.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: HeaderMap::new() }
+        Self { url: url.into(), headers: HeaderMap::new(), max_message: MAX_MESSAGE }
+    }
+
+    /// Maximum length of one message of the server, in bytes. Default: 64 MiB. A longer one ends the
+    /// connection.
+    #[must_use]
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = bytes;
+        self
     }
 
     /// A header of the request that opens the socket.
@@ -42,7 +54,11 @@ impl Ws {
         request.headers_mut().extend(self.headers.clone());
         let protocol = HeaderValue::from_static("mcp");
         request.headers_mut().insert(::http::header::SEC_WEBSOCKET_PROTOCOL, protocol);
-        let opening = tokio::time::timeout(CONNECT, connect_async(request)).await;
+        let mut config = WebSocketConfig::default();
+        config.max_message_size = Some(self.max_message);
+        config.max_frame_size = Some(self.max_message);
+        let connecting = connect_async_with_config(request, Some(config), false);
+        let opening = tokio::time::timeout(CONNECT, connecting).await;
         let opening = opening.map_err(|_| lost("the server does not answer".into()))?;
         let (socket, _) = opening.map_err(|error| refused(&error))?;
         let (mut sink, mut stream) = socket.split();
@@ -98,6 +114,9 @@ fn take(message: tungstenite::Message, board: &Switchboard) {
         tungstenite::Message::Binary(bytes) => bytes,
         _ => return,
     };
+    if let Some(why) = limits::too_many(&bytes) {
+        return board.kill(Failure::Gone(why));
+    }
     super::http::frames_of(bytes).into_iter().for_each(|frame| board.take(frame));
 }
 

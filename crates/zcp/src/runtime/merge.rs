@@ -28,8 +28,8 @@ pub(super) fn watch_catalogs(
     changes: Changes,
     state: Arc<Extensions>,
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
-    let providing = |provider: &Box<dyn Provider>| (provider.catalog(), true);
-    let mut merging = Merging { own, providers: providers.iter().map(providing).collect() };
+    let open = providers.iter().map(|provider| (provider.catalog(), true)).collect();
+    let mut merging = Merging { own, providers: open };
     let first = merging.merged();
     let mut told = warn_of_clashes(&first, &HashSet::new());
     let (sender, receiver) = watch::channel(first);

@@ -3,6 +3,7 @@
 use super::{Way, explain};
 use crate::{
     error::Failure,
+    limits,
     transport::{BATCH, Fate},
 };
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
@@ -15,13 +16,12 @@ use reqwest::Response;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use zcp_wire::{Frame, Id, Message, header::SESSION_ID, sse};
 
-/// Bytes an answer may have.
-const LARGEST: usize = 64 * 1024 * 1024;
 /// Bytes of an error's body that people are shown.
 const SHOWN: usize = 400;
 /// How long to wait before a broken stream is resumed, if the server does not say.
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest a server may ask a client to wait.
+/// The shortest and the longest a server may ask a client to wait.
+const SHORTEST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often in a row a stream is resumed that says nothing new.
 const RESUMES: usize = 5;
@@ -41,19 +41,28 @@ impl Reading {
     pub(super) async fn of(self, response: Response) -> BoxStream<'static, Frame> {
         // Only a handshake opens a session.
         if let Some(id) = response.headers().get(&SESSION_ID).filter(|_| self.opens) {
+            if id.len() > limits::SESSION_ID {
+                self.fate
+                    .gone(format!("its session id has more than {} bytes", limits::SESSION_ID));
+                return stream::empty().boxed();
+            }
             *self.way.session() = Some(id.clone());
         }
         if is_events(&response) {
             return self.events(response).boxed();
         }
         let status = response.status();
-        let text = match body(response).await {
+        let text = match body(response, self.way.max_message).await {
             Ok(text) => text,
             Err(why) => {
                 self.fate.gone(why);
                 return stream::empty().boxed();
             }
         };
+        if let Some(why) = limits::too_many(&text) {
+            self.fate.gone(why);
+            return stream::empty().boxed();
+        }
         let frames = frames_of(text.clone());
         if !status.is_success() || (frames.is_empty() && self.id.is_some()) {
             self.fate.set(failure(status, &text));
@@ -105,7 +114,7 @@ impl Events {
             match self.bytes.next().await {
                 Some(Ok(bytes)) => {
                     self.take(&bytes);
-                    if self.decoder.is_too_long(LARGEST) {
+                    if self.decoder.is_too_long(self.reading.way.max_message) {
                         self.reading.fate.gone("an event of the server's stream has no end");
                         return None;
                     }
@@ -122,9 +131,16 @@ impl Events {
     fn take(&mut self, bytes: &[u8]) {
         for event in self.decoder.push(bytes) {
             self.resumes = 0;
-            self.last = event.id.or(self.last.take());
+            // An empty id says that there is nothing to resume from.
+            self.last = event.id.or(self.last.take()).filter(|id| !id.is_empty());
             if let Some(retry) = event.retry {
-                self.retry = retry.min(LONGEST_RETRY);
+                self.retry = retry.clamp(SHORTEST_RETRY, LONGEST_RETRY);
+            }
+            if let Some(why) = limits::too_many(event.data.as_bytes()) {
+                self.reading.fate.gone(why);
+                self.bytes = stream::empty().boxed();
+                self.last = None;
+                return;
             }
             if !event.data.is_empty() && event.name.is_none_or(|name| name == "message") {
                 self.waiting.extend(frames_of(event.data.into()));
@@ -172,13 +188,13 @@ pub(in crate::transport) fn is_events(response: &Response) -> bool {
     response.status().is_success() && kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-async fn body(response: Response) -> Result<Bytes, String> {
+async fn body(response: Response, largest: usize) -> Result<Bytes, String> {
     let mut all = vec![];
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         all.extend_from_slice(&chunk.map_err(|error| explain(&error))?);
-        if all.len() > LARGEST {
-            return Err(format!("the answer has more than {LARGEST} bytes"));
+        if all.len() > largest {
+            return Err(format!("the answer has more than {largest} bytes"));
         }
     }
     Ok(all.into())
