@@ -132,6 +132,17 @@ fn nothing_is_hidden_in_statics_or_tasks() {
     }
 }
 
+/// Elsewhere a child could inherit what is meant for another.
+#[test]
+fn scripts_start_processes_in_one_place() {
+    for (place, line) in code("crates/scripts/src") {
+        let starts =
+            [".spawn()", ".output()", ".status().await"].iter().any(|call| line.contains(call));
+        let here = place.contains("src/spawn.rs");
+        assert!(!starts || here, "{place} starts a process: {}", line.trim());
+    }
+}
+
 #[test]
 fn features_are_chosen_on_mod_lines() {
     for (name, text) in files("crates/zcp/src").into_iter().chain(files("crates/wire/src")) {
