@@ -145,12 +145,12 @@ async fn links_lead_the_server_to_no_other_file() {
 
 /// The script asks, and shows what it is told.
 const ASKS: &str = "# Asks.\necho 'ask go {\"message\":\"May I?\"}' >> \"$ZCP_OUT\"\n\
-                    IFS= read -r answer < \"$ZCP_IN\"; printf '%s' \"$answer\"; : ";
+                    IFS= read -r answer < \"$ZCP_IN\"; printf '%s' \"$answer\"";
 
 #[tokio::test]
 async fn scripts_that_wait_for_an_answer_are_limited() {
     let folder = Folder::new("waiting");
-    write(&folder, "tools/asks.sh", &format!("{ASKS} 4751"));
+    write(&folder, "tools/parks.sh", ASKS);
     write(&folder, "tools/plain.sh", "# Plain.\necho plain");
     let scripts = Scripts::folder(&folder.0)
         .env("ZCP_MAX_CONCURRENT_SCRIPTS", "4")
@@ -158,12 +158,12 @@ async fn scripts_that_wait_for_an_answer_are_limited() {
     let server = scripts.open().expect("it opens").server();
     let mut client = PipeClient::open(server, LAST).await;
     for id in 0..40 {
-        client.send(request(100 + id, "tools/call", call("asks", json!({})))).await;
+        client.send(request(100 + id, "tools/call", call("parks", json!({})))).await;
     }
     let (mut refused, mut most) = (0, 0);
     while refused < 34 {
         let message = client.next().await;
-        most = most.max(running("tools/asks.sh"));
+        most = most.max(running("tools/parks.sh"));
         if let Some(result) = message.get("result") {
             let said = text(result);
             assert!(said.contains("6 scripts of this server wait for an answer"), "{message}");
@@ -171,7 +171,7 @@ async fn scripts_that_wait_for_an_answer_are_limited() {
         }
     }
     assert!(most <= 10, "{most} processes");
-    until("six wait", || running("tools/asks.sh") == 6).await;
+    until("six wait", || running("tools/parks.sh") == 6).await;
     client.send(request(1, "tools/call", call("plain", json!({})))).await;
     let plain = client.until(&json!(1)).await.pop().expect("an answer");
     assert_eq!(text(&plain["result"]), "plain");
