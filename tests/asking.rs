@@ -366,6 +366,9 @@ async fn a_request_state_is_good_for_its_caller_tool_and_arguments_only() {
     }
     // Arguments are compared by what they say, not by how they are spelled.
     assert_eq!(keys(&send(&runtime, "alice", &message).await), ["again"]);
+    // Each state is for one answer that a tool acts on, so this is another.
+    let first = ask(&runtime, &buy()).await;
+    let message = modern(1, "tools/call", again(&buy(), &first, answers));
     let spelled = message.to_string().replace(r#":"hat""#, r#" : "h\u0061t""#);
     let frame = Frame::parse(&spelled.into()).unwrap();
     let mut extensions = Extensions::new();

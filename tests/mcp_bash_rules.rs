@@ -35,7 +35,13 @@ async fn read(client: &mut PipeClient, uri: &str) -> Value {
 async fn with_env(folder: &Folder, env: &[(&str, &str)]) -> PipeClient {
     let scripts =
         env.iter().fold(Scripts::folder(&folder.0), |all, (name, value)| all.env(*name, *value));
-    PipeClient::open(scripts.open().expect("it opens").server(), LAST).await
+    let mut client = PipeClient::new(scripts.open().expect("it opens").server());
+    let mut open = initialize(0, LAST);
+    let secret = env.iter().find(|(name, _)| *name == "MCPBASH_REMOTE_TOKEN");
+    open["params"]["_meta"] = json!({ "remoteToken": secret.map(|(_, secret)| secret) });
+    let opened = client.ask(open).await;
+    assert_eq!(opened["result"]["protocolVersion"], LAST, "{opened}");
+    client
 }
 
 #[tokio::test]
@@ -664,6 +670,10 @@ async fn a_secret_that_is_set_must_be_shown() {
     let folder = Folder::new("remote-token");
     many(&folder, &["one"]);
     let secret = "t".repeat(32);
+    let scripts = Scripts::folder(&folder.0).env("MCPBASH_REMOTE_TOKEN", &secret).open();
+    let mut stranger = PipeClient::new(scripts.expect("it opens").server());
+    let refused = stranger.ask(initialize(0, LAST)).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
     let mut client = with_env(&folder, &[("MCPBASH_REMOTE_TOKEN", &secret)]).await;
     for (meta, is_right) in [
         (json!({}), false),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, io, sync::Arc};
 use tower::ServiceExt;
-use zcp::{Call, Ctx, Fault, Outcome, Server};
+use zcp::{Call, Ctx, Fault, Op, Outcome, Server};
 
 /// The shortest secret that is one.
 const SHORTEST: usize = 32;
@@ -52,7 +52,7 @@ impl Remote {
             tower::service_fn(move |call: Call| {
                 let (remote, inner) = (remote.clone(), inner.clone());
                 async move {
-                    match remote.is_shown(&call.ctx) {
+                    match remote.allows(&call) {
                         true => inner.oneshot(call).await,
                         false => {
                             let why = format!("`_meta` must have the right `{}`", remote.keys[0]);
@@ -62,6 +62,16 @@ impl Remote {
                 }
             })
         }))
+    }
+
+    /// Whether a client has shown it. An answer and a session's GET stream have no `_meta` to show
+    /// it in; the question and the session were begun with it.
+    fn allows(&self, call: &Call) -> bool {
+        match call.op {
+            Op::Answer { .. } => true,
+            Op::Listen { .. } if call.ctx.params().is_none() => true,
+            _ => self.is_shown(&call.ctx),
+        }
     }
 
     fn is_shown(&self, ctx: &Ctx) -> bool {

@@ -54,7 +54,7 @@ pub(crate) enum StoreCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RotateKeys {
     /// Remove the old keys at once, if somebody else may know them: request states and cursors that
-    /// clients hold become invalid.
+    /// clients hold are rejected from then on.
     #[arg(long)]
     pub(crate) revoke: bool,
 

@@ -157,13 +157,12 @@ impl Report {
         let Asking::Retry(retry) = &self.asking else {
             return Ok(());
         };
-        let nonce = {
-            let retry = lock(retry);
-            retry.nonce().filter(|_| retry.is_single_use(self.runtime()))
-        };
+        let nonce = lock(retry).nonce();
         match nonce {
-            Some(nonce) => Retry::claim(self.runtime(), &nonce).await,
-            None => Ok(()),
+            Some(nonce) if self.runtime().settings.single_use => {
+                Retry::claim(self.runtime(), &nonce).await
+            }
+            _ => Ok(()),
         }
     }
 
@@ -380,7 +379,14 @@ impl Reporter for Report {
             self.check(&question)?;
             match &self.asking {
                 Asking::Live(session) => self.ask_live(session, question).await,
-                Asking::Retry(retry) => lock(retry).ask(key, question),
+                Asking::Retry(retry) => {
+                    let nonce = lock(retry).spends(self.runtime(), &key, &question);
+                    if let Some(nonce) = nonce {
+                        let claimed = Retry::claim(self.runtime(), &nonce).await;
+                        claimed.map_err(|error| CallError::Rpc(Box::new(error)))?;
+                    }
+                    lock(retry).ask(key, question)
+                }
                 Asking::Never => Err(CallError::new("nobody can be asked here")),
             }
         })

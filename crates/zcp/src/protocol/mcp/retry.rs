@@ -40,6 +40,8 @@ struct Asking {
     carried: Carried,
     fresh: Map<String, Value>,
     asked: Vec<(String, InputRequest)>,
+    /// The nonce is used up.
+    spent: bool,
 }
 
 /// The caller and the request a state is good for.
@@ -106,7 +108,12 @@ impl Retry {
             false => fresh,
         };
         let again = state.is_some() || !fresh.is_empty();
-        let asking = Some(Box::new(Asking { carried, fresh, asked: vec![] }));
+        let asking = Some(Box::new(Asking {
+            carried,
+            fresh,
+            asked: vec![],
+            spent: runtime.settings.single_use,
+        }));
         Ok(Some(Self { request, again, asking }))
     }
 
@@ -123,13 +130,25 @@ impl Retry {
         Some(asking.carried.nonce.clone()).filter(|nonce| !nonce.is_empty())
     }
 
-    /// Whether the state may be used only once: always if the server says so, and for a tool that
-    /// must not run twice for one answer.
-    pub(super) fn is_single_use(&self, runtime: &Runtime) -> bool {
-        let may_run_twice =
-            |name: &str| runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice());
-        runtime.settings.single_use
-            || matches!(&self.request.op, Op::CallTool { name, .. } if !may_run_twice(name))
+    /// The nonce to be used up before an answer is handed out: a tool that acts must not run twice
+    /// for one answer. None if the question has no answer yet, or the nonce is used up.
+    pub(super) fn spends(
+        &mut self,
+        runtime: &Runtime,
+        key: &str,
+        question: &InputRequest,
+    ) -> Option<String> {
+        let nonce = self.nonce()?;
+        let Op::CallTool { name, .. } = &self.request.op else { return None };
+        if runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice()) {
+            return None;
+        }
+        let asking = self.asking();
+        let fits = |answer: &Value| fits(question, answer).is_ok();
+        let is_new = !asking.carried.answers.contains_key(key);
+        let handed_out = is_new && !asking.spent && asking.fresh.get(key).is_some_and(fits);
+        asking.spent |= handed_out;
+        handed_out.then_some(nonce)
     }
 
     /// Uses up a nonce; a second time is refused.
