@@ -372,7 +372,7 @@ mod tests {
         let caller = Caller::new(Principal::issued_by("https://a.example", "ann"))
             .granted(Scopes::new(["read", "write"]))
             .until(expires);
-        for caller in [caller.clone(), Caller::ANONYMOUS, Caller::new(Principal::new(""))] {
+        for caller in [caller, Caller::ANONYMOUS, Caller::new(Principal::new(""))] {
             let text = serde_json::to_string(&StoredCaller::from(&caller)).unwrap();
             let stored: StoredCaller = serde_json::from_str(&text).unwrap();
             assert_eq!(stored.read(), Some(caller));

@@ -141,7 +141,8 @@ fn shorten(client: &mut Implementation) {
     let texts =
         [Some(name), Some(version), title.as_mut(), description.as_mut(), website_url.as_mut()];
     for text in texts.into_iter().flatten() {
-        text.truncate(text.floor_char_boundary(NAME));
+        let end = (0..=NAME.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
         text.shrink_to_fit();
     }
 }
@@ -150,7 +151,7 @@ fn shorten(client: &mut Implementation) {
 mod tests {
     use super::*;
 
-    fn shared(declared: Value) -> Arc<Handshake> {
+    fn shared(declared: &Value) -> Arc<Handshake> {
         let declared = ClientCapabilities(declared.as_object().cloned().unwrap_or_default());
         let client = Implementation { name: "n".repeat(9000), ..Implementation::default() };
         Handshakes::default().share(Revision::LATEST_HANDSHAKE, declared, client)
@@ -162,7 +163,7 @@ mod tests {
             "roots": { "listChanged": true }, "sampling": { "tools": {} }, "experimental": { "x": [1, 2] },
             "elicitation": { "form": {}, "url": {} }, "extensions": { "a/b": { "types": ["text/html"] } },
         });
-        assert_eq!(json!(*shared(usual.clone()).declared), usual);
+        assert_eq!(json!(*shared(&usual).declared), usual);
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
             "experimental": { "7": vec![0; 8000] }, "roots": { "listChanged": true, "x": vec![0; 8000] },
             "elicitation": { "form": {}, "url": {} }, "extensions": { "a/b": { "more": "x".repeat(9000) } },
         });
-        let kept = shared(huge);
+        let kept = shared(&huge);
         assert!(
             kept.capabilities.roots()
                 && kept.capabilities.url()
