@@ -1,4 +1,5 @@
 //! How much one peer may take: ids, messages under way, frames, connections.
+#![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
 
 use serde_json::{Value, json};
 use std::{
@@ -13,10 +14,14 @@ use tokio::{
     net::{TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
-use zcp::{Ctx, PeerAddress, Server, State, tool};
+use zcp::{
+    Ctx, PeerAddress, Server, State,
+    store::{Memory, Store},
+    tool,
+};
 use zcp_tests::{
-    call, everything, http::HttpServer, modern, notification, pipe::PipeClient, request,
-    socket::Socket, sse2024::OldClient,
+    away::slow, call, everything, http::HttpServer, initialize, modern, modern_as, notification,
+    pipe::PipeClient, request, response, socket::Socket, sse2024::OldClient,
 };
 
 fn ping(id: impl Into<Value>) -> Value {
@@ -254,4 +259,78 @@ async fn layers_and_sockets_know_the_address_of_their_peer() {
     for answer in [posted, socket.ask(ask()).await] {
         assert_eq!(zcp_tests::text(&answer["result"]), "127.0.0.1");
     }
+}
+
+/// Memory this process has, in MiB.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+}
+
+#[tokio::test]
+async fn sessions_with_large_capabilities_cost_little() {
+    let server = HttpServer::new(everything()).await;
+    let numbers = [0; 8000].as_slice();
+    let before = resident();
+    for n in 0..2500 {
+        let mut open = initialize(n, "2025-11-25");
+        open["params"]["capabilities"] = json!({ "experimental": { (n.to_string()): numbers } });
+        assert_eq!(server.post(&open).send().await.status, 200);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB");
+}
+
+#[tokio::test]
+async fn a_stateless_request_has_a_limit_for_its_capabilities() {
+    let mut client = PipeClient::new(everything());
+    let large = json!({ "experimental": { "x": "y".repeat(17 * 1024) } });
+    let answer = client.ask(modern_as(1, "tools/list", json!({}), large)).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = client.ask(modern_as(2, "tools/list", json!({}), json!({}))).await;
+    assert!(answer["result"]["tools"].is_array());
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_is_not_stored() {
+    let store = Arc::new(Memory::new());
+    let server = HttpServer::new(everything().shared_store(store.clone())).await;
+    let session = server.open("2025-11-25").await;
+    for id in ["nobody-1", "zzzzzzzzzzzz-1"] {
+        let answer = response(&json!(id), json!({ "pad": "x".repeat(100_000) }));
+        assert_eq!(session.post(&answer).send().await.status, 202);
+    }
+    let kept = store.after(&format!("answers/{}", session.id), 0).await.unwrap();
+    assert_eq!(kept, vec![]);
+}
+
+#[tokio::test]
+async fn a_large_request_is_not_kept_for_a_resume() {
+    let store = Arc::new(Memory::new());
+    let server = HttpServer::new(everything().shared_store(store.clone())).await;
+    let session = server.open("2025-11-25").await;
+    let mut call = slow(1, "large", 0.2);
+    call["params"]["_meta"]["pad"] = json!("x".repeat(1024 * 1024));
+    let said = session.post(&call).send().await.messages().await;
+    assert_eq!(said.last().unwrap()["id"], 1);
+    let kept = store.after(&format!("replay/{}", session.id), 0).await.unwrap();
+    let bytes: usize = kept.iter().map(|(_, entry)| entry.len()).sum();
+    assert!(!kept.is_empty() && bytes < 64 * 1024, "{bytes} bytes");
+}
+
+#[tokio::test]
+async fn large_messages_of_one_conversation_are_limited() {
+    let mut client = PipeClient::open(everything(), "2025-11-25").await;
+    for id in 0..9 {
+        let mut call = slow(id, &format!("large-{id}"), 30.0);
+        call["params"]["_meta"] = json!({ "pad": "x".repeat(4_000_000) });
+        client.send(call).await;
+    }
+    // 8 of them fit in 32 MiB.
+    let refused = client.until(&json!(8)).await.pop().unwrap();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("too many large messages"), "{why}");
+    let ping = client.ask(request("alive", "ping", json!({}))).await;
+    assert_eq!(ping["result"], json!({}));
 }

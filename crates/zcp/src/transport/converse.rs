@@ -1,6 +1,9 @@
 //! One conversation over a wire that carries whole messages both ways.
 
-use super::outbox::Outbox;
+use super::{
+    outbox::Outbox,
+    weight::{NoRoom, Own, Weight},
+};
 use crate::protocol::mcp::Mcp;
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -26,6 +29,7 @@ pub(crate) struct Conversation {
     mcp: Mcp,
     outbox: Outbox,
     under_way: UnderWay,
+    room: Own,
     /// The calls that were not answered at once, and whoever tells what changes.
     pub(crate) tracker: TaskTracker,
 }
@@ -33,7 +37,7 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn new(mcp: Mcp, outbox: Outbox) -> Self {
         let under_way = UnderWay::default();
-        Self { mcp, outbox, under_way, tracker: TaskTracker::new() }
+        Self { mcp, outbox, under_way, room: Own::default(), tracker: TaskTracker::new() }
     }
 
     /// Tells of what changes from now on.
@@ -80,21 +84,31 @@ impl Conversation {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why));
             }
-            Ok(Message::Batch(batch)) => match batch.frames(BATCH) {
-                Ok(frames) => self.batch(frames, extensions),
-                Err(malformed) => self.say(malformed.into()),
+            Ok(Message::Batch(batch)) => match (self.weigh(text.len()), batch.frames(BATCH)) {
+                (_, Err(malformed)) => self.say(malformed.into()),
+                (Err(_), _) => self.refuse(RpcError::internal(NoRoom::WHY)),
+                (Ok(weight), Ok(frames)) => self.batch(frames, &carrying(extensions, weight)),
             },
             Err(malformed) => self.say(malformed.into()),
         }
     }
 
     fn request(&self, request: &Request, params: &Params<'_>, extensions: &Arc<Extensions>) {
+        let refuse = |error| self.say(Malformed { id: Some(request.id.clone()), error }.into());
         if self.under_way.is_full() {
-            let malformed = Malformed { id: Some(request.id.clone()), error: too_many() };
-            return self.say(malformed.into());
+            return refuse(too_many());
         }
-        let frames = self.mcp.call(request, params, extensions.clone(), None);
+        let bytes = request.params.as_ref().map_or(0, |params| params.len());
+        let Ok(weight) = self.weigh(bytes) else {
+            return refuse(RpcError::internal(NoRoom::WHY));
+        };
+        let frames = self.mcp.call(request, params, carrying(extensions, weight), None);
         self.drive(frames);
+    }
+
+    /// The room that a large message takes: of this conversation, and of the process.
+    fn weigh(&self, bytes: usize) -> Result<Option<Weight>, NoRoom> {
+        Weight::of(bytes, self.mcp.runtime(), Some(&self.room))
     }
 
     /// Answers what could not be read.
@@ -192,6 +206,14 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.all.fetch_sub(self.messages, Ordering::Relaxed);
     }
+}
+
+/// Extensions with the room that their message takes.
+fn carrying(extensions: &Arc<Extensions>, weight: Option<Weight>) -> Arc<Extensions> {
+    let Some(weight) = weight else { return extensions.clone() };
+    let mut own = Extensions::clone(extensions);
+    weight.give_to(&mut own);
+    Arc::new(own)
 }
 
 fn too_many() -> RpcError {

@@ -5,6 +5,7 @@ pub mod http;
 pub(crate) mod outbox;
 mod own_stdio;
 pub mod stdio;
+pub(crate) mod weight;
 pub mod ws;
 
 use crate::runtime::Runtime;

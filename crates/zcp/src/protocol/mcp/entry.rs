@@ -1,7 +1,7 @@
 //! Who is calling, in which revision, and for what. Every question about eras is answered here.
 
 use super::{
-    Mcp, headers, offer,
+    Mcp, handshake, headers, offer,
     retry::Retry,
     session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     tasks::{self, Design},
@@ -72,15 +72,22 @@ pub(super) struct Clients {
 
 impl Clients {
     fn capabilities(&self, declared: Option<&str>) -> Result<Arc<ClientCapabilities>, RpcError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some((text, read)), Some(declared)) = (&*last, declared)
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some((text, read)), Some(declared)) = (&*last(), declared)
             && text == declared
         {
             return Ok(read.clone());
         }
-        let read: Arc<ClientCapabilities> = Arc::new(member(meta::CLIENT_CAPABILITIES, declared)?);
-        let short = declared.filter(|text| text.len() <= LARGEST_HANDSHAKE);
-        *last = short.map(|text| (text.to_owned(), read.clone()));
+        if declared.is_some_and(|text| text.len() > LARGEST_HANDSHAKE) {
+            return Err(RpcError::invalid_params(format!(
+                "`{}` may have {LARGEST_HANDSHAKE} bytes at most",
+                meta::CLIENT_CAPABILITIES
+            )));
+        }
+        let mut read: ClientCapabilities = member(meta::CLIENT_CAPABILITIES, declared)?;
+        handshake::shrink(&mut read);
+        let read = Arc::new(read);
+        *last() = declared.map(|text| (text.to_owned(), read.clone()));
         Ok(read)
     }
 }

@@ -84,7 +84,7 @@ fn downgraded(declared: &Arc<ClientCapabilities>, revision: Revision) -> Arc<Cli
 
 /// Keeps all of what is small, and of anything else what the protocol asks for: which capabilities
 /// there are, their modes, and the names of extensions.
-fn shrink(declared: &mut ClientCapabilities) {
+pub(super) fn shrink(declared: &mut ClientCapabilities) {
     let mut room = Room { values: VALUES, bytes: BYTES };
     if room.takes_all(&declared.0) {
         return;

@@ -11,7 +11,10 @@ use crate::{
     auth::{Caller, PeerAddress, Principal, network},
     protocol::mcp::{Route, check_version, route, shared},
     runtime::ctx::Release,
-    transport::converse,
+    transport::{
+        converse,
+        weight::{LARGE, NoRoom, Weight},
+    },
 };
 use ::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header, request::Parts,
@@ -78,7 +81,14 @@ async fn post(
     watch: Option<&Watch>,
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
+    // By what it says it has, before it is read; what does not say may have all.
+    let bytes = body.size_hint().upper().map_or(http.limits.body, |bytes| bytes as usize);
+    let weight = Weight::of(bytes.min(http.limits.body), &http.runtime, None);
+    let weight = weight.map_err(|_| busy(NoRoom::WHY))?;
     let body = read(body, &http.limits, watch).await?;
+    if let Some(weight) = weight.filter(|_| body.len() >= LARGE) {
+        weight.give_to(&mut parts.extensions);
+    }
     check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
@@ -149,7 +159,10 @@ async fn open(
     if let Err(error) = &answer.result {
         return Err(status::unopened(answer.id, error.clone()));
     }
-    http.sessions.keep(&live, peer).await.map_err(|error| unavailable(&error))?;
+    let kept = http.sessions.keep(&live, peer).await.map_err(|error| unavailable(&error))?;
+    if !kept {
+        return Err(busy("all sessions are in use: try again later"));
+    }
     let mut response = status::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
         response.headers_mut().insert(&SESSION_ID, id.clone());
@@ -279,6 +292,13 @@ fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// There is no room now.
+fn busy(why: &str) -> Response {
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// Why is for those who operate the server: it may name a file, or an address.

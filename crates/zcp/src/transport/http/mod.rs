@@ -4,6 +4,7 @@ mod accept;
 mod event_stream;
 mod exchange;
 mod guard;
+mod held;
 mod opened;
 mod pages;
 mod replay;

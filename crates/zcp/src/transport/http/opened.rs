@@ -11,6 +11,9 @@ const UNUSED: usize = 8 * 1024;
 /// The same of one address.
 const UNUSED_OF_ONE: usize = 1024;
 
+/// Sessions that are looked at for one that may go.
+const TRIES: usize = 64;
+
 /// The sessions that this process opened. What it holds of each is its name.
 pub(super) struct Opened {
     max: usize,
@@ -25,8 +28,8 @@ impl Opened {
         Self { max, all: Queue::default(), unused: HashMap::default(), peers: HashMap::default() }
     }
 
-    /// Notes a session that was opened; gives those that must go for it. `is_busy` says which are
-    /// in use just now: they stay.
+    /// Notes a session that was opened; gives those that must go for it, or itself. `is_busy` says
+    /// which are in use just now: they stay.
     pub(super) fn add(
         &mut self,
         id: &Arc<str>,
@@ -45,9 +48,13 @@ impl Opened {
         {
             gone.extend(most.pop());
         }
-        self.all.push(id.clone());
-        if self.all.len() > self.max {
-            gone.extend(self.all.pop_unless(is_busy));
+        if self.all.len() < self.max {
+            self.all.push(id.clone());
+        } else {
+            // Without one that may go, the new one does.
+            let idle = self.all.pop_unless(is_busy);
+            idle.is_some().then(|| self.all.push(id.clone()));
+            gone.push(idle.unwrap_or_else(|| id.clone()));
         }
         gone.iter().for_each(|id| self.remove(id));
         gone
@@ -93,17 +100,20 @@ impl Queue {
 
     /// The first that is not to stay; those that are go to the end.
     fn pop_unless(&mut self, stays: impl Fn(&str) -> bool) -> Option<Arc<str>> {
-        for _ in 0..self.order.len() {
-            let id = self.order.pop_front()?;
+        let mut tries = TRIES.min(self.present.len());
+        while let Some(id) = self.order.pop_front() {
             if !self.present.contains(&id) {
                 continue;
             }
-            if stays(&id) {
-                self.order.push_back(id);
-                continue;
+            if !stays(&id) {
+                self.present.remove(&id);
+                return Some(id);
             }
-            self.present.remove(&id);
-            return Some(id);
+            self.order.push_back(id);
+            tries -= 1;
+            if tries == 0 {
+                break;
+            }
         }
         None
     }
@@ -157,7 +167,7 @@ mod tests {
         assert_eq!(opened.add(&id(3), None, |id| id == "0"), [id(1)]);
         opened.remove("2");
         assert!(opened.add(&id(4), None, |_| false).is_empty());
-        assert_eq!(opened.add(&id(5), None, |_| true), Vec::<Arc<str>>::new());
+        assert_eq!(opened.add(&id(5), None, |_| true), [id(5)], "all others are busy");
     }
 
     #[test]

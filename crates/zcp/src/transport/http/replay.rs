@@ -1,5 +1,6 @@
 //! What a session's streams said, for a client that lost some of it.
 
+use super::held::Held;
 use crate::{
     auth::{Caller, StoredCaller},
     runtime::Runtime,
@@ -12,6 +13,8 @@ use zcp_wire::{Frame, Request, Response, RpcError, json};
 
 /// Frames of all its streams that are kept for one session, and the bytes of all of them.
 const KEEP: Bound = Bound::entries(1024);
+/// Bytes of parameters with which a request is made again if its process dies.
+const LARGEST_REQUEST: usize = 64 * 1024;
 /// How long whoever goes on with a call has to say so.
 const CLAIM: Duration = Duration::from_secs(12);
 
@@ -20,6 +23,7 @@ pub(crate) struct Replay {
     store: Arc<dyn Store>,
     log: String,
     kept: Duration,
+    held: Arc<Held>,
 }
 
 /// Where a stream is to go on: `3_17` is stream 3 after position 17.
@@ -45,7 +49,7 @@ impl std::fmt::Display for EventId {
 impl Replay {
     pub(super) fn new(runtime: &Runtime, session: &str) -> Self {
         let (store, kept) = (runtime.store.clone(), runtime.settings.session_time);
-        Self { store, log: format!("replay/{session}"), kept }
+        Self { store, log: format!("replay/{session}"), kept, held: runtime.shelf() }
     }
 
     /// Notes a frame before it is sent; gives the event id it is sent with. Whoever resumes after
@@ -68,7 +72,10 @@ impl Replay {
     pub(super) async fn open(&self, stream: u64, opened: &Opened) -> StoreResult<()> {
         let Opened { name, caller, request } = opened;
         let caller = json::text(&StoredCaller::from(caller));
-        let request = Frame::Request(request.clone()).to_text();
+        let mut request = request.clone();
+        // A large one is not kept for the rare case that this process dies: it is not made again.
+        request.params.take_if(|params| params.len() > LARGEST_REQUEST);
+        let request = Frame::Request(request).to_text();
         // Neither is more than a line.
         self.note(stream, OPENED, &format!("{name} {caller}\n{request}")).await.map(drop)
     }
@@ -103,11 +110,16 @@ impl Replay {
 
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
+        let bytes = entry.len();
         let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
+        for log in self.held.add(&self.log, bytes, KEEP.bytes) {
+            self.store.remove(&log).await?;
+        }
         Ok(EventId { stream, position })
     }
 
     pub(super) async fn remove(&self) -> StoreResult<()> {
+        self.held.remove(&self.log);
         self.store.remove(&self.log).await
     }
 

@@ -15,7 +15,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -25,10 +25,14 @@ use zcp_wire::{Frame, Frames};
 
 /// How long a session that does nothing stays in memory; its record stays in the store.
 const AT_HAND: Duration = Duration::from_secs(5 * 60);
+/// Sessions in memory beyond which they stay there for seconds, and not for minutes.
+const AT_HAND_USUALLY: usize = 16 * 1024;
 /// How long a call goes on whose connection is gone.
 const ADOPTED: Duration = Duration::from_secs(60 * 60);
 /// Calls of one session that may go on without a connection.
 const ADOPTED_AT_ONCE: usize = 64;
+/// Calls of one process that may.
+const ADOPTED_OF_ALL: usize = 4096;
 /// How often the store is tried again while it is away.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often the ones that do nothing are looked for.
@@ -90,7 +94,8 @@ impl Sessions {
     }
 
     /// Remembers a session that a peer opened. Others go if there are too many.
-    pub(crate) async fn keep(&self, live: &Arc<Live>, peer: Option<IpAddr>) -> StoreResult<()> {
+    /// False if all of them are in use.
+    pub(crate) async fn keep(&self, live: &Arc<Live>, peer: Option<IpAddr>) -> StoreResult<bool> {
         live.session.save(&self.runtime).await?;
         let gone = {
             let mut table = lock(&self.live);
@@ -99,10 +104,11 @@ impl Sessions {
             let Table { by_id, opened, .. } = &mut *table;
             opened.add(&live.id, peer, |id| by_id.get(id).is_some_and(|live| live.is_busy()))
         };
+        let kept = !gone.contains(&live.id);
         for id in gone {
             self.end(&id).await?;
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// The session of a name, from here or from the store, if it belongs to the caller.
@@ -174,6 +180,27 @@ impl Sessions {
     }
 }
 
+/// The calls of this process that go on without a connection.
+#[derive(Default)]
+struct Adopted(Arc<AtomicUsize>);
+
+/// One of them, for as long as this is there.
+struct Place(Arc<AtomicUsize>);
+
+impl Adopted {
+    fn take(&self) -> Option<Place> {
+        let add = |all: usize| (all < ADOPTED_OF_ALL).then_some(all + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Place(self.0.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Live {
     fn drop(&mut self) {
         self.mcp.runtime().metrics.sessions.dec();
@@ -183,12 +210,16 @@ impl Drop for Live {
 impl Table {
     fn sweep(&mut self, session_time: Duration) {
         let now = Instant::now();
-        if now.duration_since(self.swept) < SWEEP.min(session_time) {
+        let (often, at_hand) = match self.by_id.len() > AT_HAND_USUALLY {
+            false => (SWEEP, AT_HAND),
+            true => (SWEEP / 30, AT_HAND / 30),
+        };
+        if now.duration_since(self.swept) < often.min(session_time) {
             return;
         }
         self.swept = now;
         self.by_id.retain(|_, live| {
-            let idle = now.duration_since(lock(&live.used).last) > AT_HAND.min(session_time);
+            let idle = now.duration_since(lock(&live.used).last) > at_hand.min(session_time);
             // The stream of events is no call; whoever reads it holds the session.
             let calls = || lock(&live.streams).keys().any(|stream| *stream != EVENTS);
             !idle || Arc::strong_count(live) > 1 || calls()
@@ -270,10 +301,12 @@ impl Live {
             streams.entry(stream).or_default();
             streams.len() + self.batched.count() <= ADOPTED_AT_ONCE
         };
+        // Nor must opening sessions.
+        let place = self.mcp.runtime().shelf::<Adopted>().take().filter(|_| has_room);
         let (live, replay) = (self.clone(), self.replay());
         tracker.spawn(async move {
             let rest = async {
-                if !has_room {
+                if place.is_none() {
                     return;
                 }
                 if let Some(frame) = &held {

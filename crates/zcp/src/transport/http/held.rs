@@ -1,0 +1,96 @@
+//! How many bytes this process keeps for streams that may be resumed, of all sessions together.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Bytes of all logs that this process wrote. Beyond it the log that was written longest ago goes.
+const ALL: usize = 256 * 1024 * 1024;
+
+/// The logs that this process wrote.
+pub(super) struct Held {
+    max: usize,
+    // A std mutex: never held across an await.
+    logs: Mutex<Logs>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { max: ALL, logs: Mutex::default() }
+    }
+}
+
+#[derive(Default)]
+struct Logs {
+    /// Bytes of each, and when it was written last.
+    by_name: HashMap<Arc<str>, (usize, u64), foldhash::fast::RandomState>,
+    /// Every write since, oldest first; only the last of a log counts.
+    order: VecDeque<(Arc<str>, u64)>,
+    writes: u64,
+    total: usize,
+}
+
+impl Held {
+    /// Notes bytes that were added to a log, which holds `most` at most; gives the logs that must
+    /// go for them.
+    pub(super) fn add(&self, log: &str, bytes: usize, most: usize) -> Vec<Arc<str>> {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.writes += 1;
+        let write = logs.writes;
+        let known = logs.by_name.get_key_value(log);
+        let (name, before) =
+            known.map_or_else(|| (log.into(), 0), |(name, it)| (name.clone(), it.0));
+        let now = (before + bytes).min(most);
+        logs.total += now - before;
+        logs.by_name.insert(name.clone(), (now, write));
+        logs.order.push_back((name, write));
+        let mut gone = vec![];
+        while logs.total > self.max
+            && let Some((name, at)) = logs.order.pop_front()
+        {
+            if logs.by_name.get(&name).is_some_and(|(_, last)| *last == at) && at != write {
+                logs.remove(&name);
+                gone.push(name);
+            }
+        }
+        if logs.order.len() > 2 * logs.by_name.len() + 64 {
+            let Logs { by_name, order, .. } = &mut *logs;
+            order.retain(|(name, at)| by_name.get(name).is_some_and(|(_, last)| last == at));
+        }
+        gone
+    }
+
+    /// A log was removed.
+    pub(super) fn remove(&self, log: &str) {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).remove(log);
+    }
+}
+
+impl Logs {
+    fn remove(&mut self, log: &str) {
+        if let Some((bytes, _)) = self.by_name.remove(log) {
+            self.total -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_written_longest_ago_goes_first() {
+        let held = Held { max: 100, logs: Mutex::default() };
+        assert!(held.add("a", 40, 50).is_empty());
+        assert!(held.add("b", 40, 50).is_empty());
+        assert!(held.add("a", 40, 50).is_empty(), "a holds 50 at most");
+        assert_eq!(held.add("c", 30, 50), ["b".into()]);
+        held.remove("a");
+        assert!(held.add("d", 50, 50).is_empty());
+        for _ in 0..1000 {
+            held.add("d", 1, 50);
+        }
+        assert!(held.logs.lock().unwrap().order.len() < 100);
+    }
+}

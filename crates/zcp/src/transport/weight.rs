@@ -1,0 +1,94 @@
+//! How many bytes of large messages may be under way in one process.
+
+use crate::runtime::Runtime;
+use http::Extensions;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes from which on a message counts. What is smaller is bounded by the number of connections
+/// and calls.
+pub(crate) const LARGE: usize = 64 * 1024;
+/// Bytes of large messages under way in one process.
+const ALL: usize = 512 * 1024 * 1024;
+/// What is counted at a time.
+const UNIT: usize = 1024;
+
+/// Bytes of large messages under way in one conversation.
+const OWN: usize = 32 * 1024 * 1024;
+
+/// The room for large messages of one runtime.
+struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ALL / UNIT)))
+    }
+}
+
+/// The room for large messages of one conversation.
+#[derive(Debug, Clone)]
+pub(crate) struct Own(Arc<Semaphore>);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(OWN / UNIT)))
+    }
+}
+
+/// The room that one message takes, for as long as anything of it is there.
+#[derive(Clone)]
+pub(crate) struct Weight(#[expect(dead_code, reason = "it is held")] Arc<Taken>);
+
+type Taken = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// There is no room for a message now.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+impl NoRoom {
+    pub(crate) const WHY: &str = "too many large messages are under way: try again later";
+}
+
+impl Weight {
+    /// Takes the room of a message, if it is large: of the process, and of the conversation it
+    /// belongs to.
+    pub(crate) fn of(
+        bytes: usize,
+        runtime: &Runtime,
+        own: Option<&Own>,
+    ) -> Result<Option<Self>, NoRoom> {
+        if bytes < LARGE {
+            return Ok(None);
+        }
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let take = |room: &Arc<Semaphore>| room.clone().try_acquire_many_owned(units);
+        let own = own.map(|own| take(&own.0)).transpose().map_err(|_| NoRoom)?;
+        let all = take(&runtime.shelf::<Room>().0).map_err(|_| NoRoom)?;
+        Ok(Some(Self(Arc::new((all, own)))))
+    }
+
+    /// Gives it to a call: its extensions are there until it has ended.
+    pub(crate) fn give_to(self, extensions: &mut Extensions) {
+        extensions.insert(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_under_way_are_limited_together() {
+        let runtime = crate::Server::new("test").build().unwrap();
+        let take = |bytes| Weight::of(bytes, &runtime, None);
+        assert!(take(LARGE - 1).unwrap().is_none());
+        let mut extensions = Extensions::new();
+        let half = take(ALL / 2).unwrap().unwrap();
+        half.clone().give_to(&mut extensions);
+        drop(half);
+        let _other = take(ALL / 2).unwrap();
+        assert!(take(LARGE).is_err());
+        drop(extensions);
+        assert!(take(LARGE).is_ok());
+    }
+}
