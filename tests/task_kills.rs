@@ -172,3 +172,39 @@ async fn a_server_that_is_told_to_stop_finishes_its_tasks_first() {
     let result = after.task(task.id()).result().await.expect("it was finished");
     assert_eq!(text(&result), "done once, in 2 seconds");
 }
+
+/// Several look at it at the same time: one of them takes it over, and it runs once.
+#[tokio::test]
+async fn a_task_that_several_look_at_is_taken_over_once() {
+    let folder = Folder::new("task-once");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut a = Replica::everything(&["--data", &file]).await;
+    let b = Replica::everything(&["--data", &file]).await;
+    let (before, after) = (client(&a, DESIGNS[1]).await, client(&b, DESIGNS[1]).await);
+    let mut tasks = vec![];
+    for n in 0..8 {
+        let args = json!({ "seconds": 20, "label": format!("once-{n}") });
+        tasks.push(begin(&before, "slow_compute", args).await);
+    }
+    a.kill();
+    let started = async |n: usize| {
+        let args = json!({ "label": format!("once-{n}") });
+        let counts = after.tool("test_runs").args(args).send().await.expect("it answers");
+        serde_json::to_value(counts).expect("JSON")["structuredContent"]["started"].clone()
+    };
+    let began = Instant::now();
+    for n in 0..tasks.len() {
+        while started(n).await == 0 && began.elapsed() < Duration::from_secs(30) {
+            let looks = tasks.iter().chain(&tasks).chain(&tasks);
+            let looks = looks.map(async |task| after.task(task.id()).state().await.map(drop));
+            futures_util::future::join_all(looks).await;
+        }
+    }
+    for _ in 0..5 {
+        let looks = tasks.iter().map(async |task| after.task(task.id()).state().await.map(drop));
+        futures_util::future::join_all(looks).await;
+    }
+    for n in 0..tasks.len() {
+        assert_eq!(started(n).await, 1, "once-{n}");
+    }
+}

@@ -29,6 +29,24 @@ const INTERRUPTED: u8 = 130;
 /// How long what is stopped may take to tidy up.
 const PATIENCE: Duration = Duration::from_secs(6);
 
+/// Keeps what this process was given from the programs it starts: files that whoever started it left
+/// open, and what is in its memory, its environment among that.
+#[cfg(unix)]
+fn harden() {
+    // Before there are threads.
+    close_fds::set_fds_cloexec(3, &[]);
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::warn!("other processes of this user can read this one's memory: {error}");
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn harden() {}
+
 fn main() -> ExitCode {
     if let Some(words) = jq::called_as() {
         return jq::run(&words);
@@ -37,6 +55,7 @@ fn main() -> ExitCode {
         print::failure(&zcp_scripts::become_confined(&words), false);
         return ExitCode::from(126);
     }
+    harden();
     let args = Args::parse();
     print::start_log(&args.log, args.json);
     let runtime = match tokio::runtime::Runtime::new() {

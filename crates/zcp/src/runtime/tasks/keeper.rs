@@ -4,7 +4,7 @@ use super::{
     End, Task, TaskOp,
     engine::Engine,
     record::Record,
-    run::{Here, start},
+    run::{Claim, Here, start},
     slots::{Slot, Turn},
     work::{Place, Work},
 };
@@ -125,9 +125,11 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
     let core = &runtime.core;
     let engine = &core.engine;
     let Some((record, _)) = engine.load(&id).await? else { return Ok(()) };
-    if !record.is_run_by(dead) || engine.running().contains(&id) {
+    if !record.is_run_by(dead) {
         return Ok(());
     }
+    // One at a time: whoever looks at the task meanwhile finds that it is being taken care of.
+    let Some(claim) = Claim::of(engine, &id) else { return Ok(()) };
     // Whoever begins a task is alive before it does; what this process does not run, nobody does.
     if !engine.presence.is_own(dead) && engine.presence.is_alive(dead).await? {
         return Ok(());
@@ -143,7 +145,7 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         });
         return ended.await.map(drop);
     }
-    let here = Here::new(engine.clone(), &id);
+    let here = Here::new(claim);
     let Some(slot) = engine.slots.accepted(record.share()) else { return Ok(()) };
     let runner = here.needed.name().await?;
     let status = match slot.turn {

@@ -52,19 +52,32 @@ struct Created {
 /// A task this process runs, or is about to. Nobody takes it over while this is there.
 pub(super) struct Here {
     engine: Arc<Engine>,
-    id: String,
+    claim: Claim,
     pub(super) needed: Needed,
 }
 
 impl Here {
-    pub(super) fn new(engine: Arc<Engine>, id: &str) -> Self {
-        engine.running().insert(id.to_owned());
-        let needed = engine.presence.need();
-        Self { engine, id: id.to_owned(), needed }
+    pub(super) fn new(claim: Claim) -> Self {
+        let needed = claim.engine.presence.need();
+        Self { engine: claim.engine.clone(), claim, needed }
     }
 }
 
-impl Drop for Here {
+/// A task that nobody else in this process runs, or is about to.
+pub(super) struct Claim {
+    engine: Arc<Engine>,
+    id: String,
+}
+
+impl Claim {
+    /// None if somebody does.
+    pub(super) fn of(engine: &Arc<Engine>, id: &str) -> Option<Self> {
+        let is_first = engine.running().insert(id.to_owned());
+        is_first.then(|| Self { engine: engine.clone(), id: id.to_owned() })
+    }
+}
+
+impl Drop for Claim {
     fn drop(&mut self) {
         self.engine.running().remove(&self.id);
     }
@@ -168,8 +181,13 @@ fn create(engine: &Arc<Engine>, mut record: Record) -> oneshot::Receiver<StoreRe
     let (sender, receiver) = oneshot::channel();
     let creating = engine.clone();
     engine.tracker.spawn(async move {
-        let id = crate::token();
-        let here = Here::new(creating.clone(), &id);
+        let (id, claim) = loop {
+            let id = crate::token();
+            if let Some(claim) = Claim::of(&creating, &id) {
+                break (id, claim);
+            }
+        };
+        let here = Here::new(claim);
         let created = match here.needed.name().await {
             Err(error) => Err(error),
             Ok(runner) => {
@@ -197,7 +215,7 @@ pub(super) fn start(
     let engine = here.engine.clone();
     let tracker = engine.tracker.clone();
     tracker.spawn(async move {
-        let id = &here.id;
+        let id = &here.claim.id;
         let seat = Arc::new(slot.seat);
         work.sit(&seat);
         let turn = async {
