@@ -93,6 +93,10 @@ impl Retry {
         }
         let fresh = match params.input_responses {
             None => Map::new(),
+            Some(raw) if raw.len() > LARGEST => {
+                let why = format!("`inputResponses` may have {LARGEST} bytes at most");
+                return Err(RpcError::invalid_params(why));
+            }
             Some(raw) => serde_json::from_str(raw).map_err(|_| {
                 RpcError::invalid_params("`inputResponses` must be an object of answers by key")
             })?,
@@ -103,7 +107,8 @@ impl Retry {
             Some(state) => unseal(runtime, state, &request.to_text())?,
         };
         // What was never asked has no answer that could be used only once.
-        let fresh = match state.is_none() && runtime.settings.single_use {
+        let once = || runtime.settings.single_use || acts(runtime, op);
+        let fresh = match state.is_none() && once() {
             true => Map::new(),
             false => fresh,
         };
@@ -139,8 +144,7 @@ impl Retry {
         question: &InputRequest,
     ) -> Option<String> {
         let nonce = self.nonce()?;
-        let Op::CallTool { name, .. } = &self.request.op else { return None };
-        if runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice()) {
+        if !acts(runtime, &self.request.op) {
             return None;
         }
         let asking = self.asking();
@@ -226,6 +230,13 @@ impl Retry {
             request_state: Some(runtime.keys.seal(&plain, bound.as_bytes())),
         })
     }
+}
+
+/// Whether an operation is a call of a tool that must not run twice.
+fn acts(runtime: &Runtime, op: &Op) -> bool {
+    let may_run_twice =
+        |name: &str| runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice());
+    matches!(op, Op::CallTool { name, .. } if !may_run_twice(name))
 }
 
 fn unseal(runtime: &Runtime, state: &str, bound_to: &str) -> Result<Carried, RpcError> {

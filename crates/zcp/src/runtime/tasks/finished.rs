@@ -35,7 +35,7 @@ impl Engine {
     }
 
     async fn count(&self, id: &str, record: &Record, bytes: usize) -> StoreResult<()> {
-        let key = format!("finished/{}", record.scope.as_deref().unwrap_or("anonymous"));
+        let key = format!("finished/{}", record.share());
         let most = self.settings.max_finished.clamp(1, COUNTED);
         loop {
             let held = self.store.get(&key).await?;

@@ -2,7 +2,7 @@
 
 use super::{Asked, End, Task, Tasks};
 use crate::{
-    auth::{Caller, Principal, StoredCaller},
+    auth::{Caller, PeerAddress, Principal, StoredCaller, network},
     clock,
     runtime::{
         call::{Fault, Outcome},
@@ -49,6 +49,9 @@ pub(super) struct Record {
     /// Where it is listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scope: Option<String>,
+    /// Whose limits it counts for.
+    #[serde(default)]
+    share: String,
     /// Whether somebody may hear of its progress.
     #[serde(default)]
     pub(super) has_listeners: bool,
@@ -61,6 +64,18 @@ pub(super) struct Record {
     pub(super) kept: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<End>,
+}
+
+/// Whose limits a task counts for: its principal's, or those of the network that an anonymous caller
+/// comes from, who can have any number of sessions.
+fn share(about: &About, scope: Option<&str>) -> String {
+    // This machine's own addresses may be a proxy's, behind which there are many.
+    let peer = about.extensions.get::<PeerAddress>().map(|peer| network(peer.0.ip()));
+    let anonymous = about.caller.principal().is_anonymous();
+    match peer.filter(|peer| anonymous && !peer.is_loopback()) {
+        Some(peer) => format!("network/{peer}"),
+        None => scope.unwrap_or("anonymous").to_owned(),
+    }
 }
 
 /// Something a task asked. Its key is never used for anything else.
@@ -137,6 +152,7 @@ impl Record {
             updated: now,
             ttl: kept_for,
             kept_for,
+            share: share(about, scope.as_deref()),
             scope,
             has_listeners: asked.conversation.is_some(),
             status: TaskStatus::Working,
@@ -174,7 +190,7 @@ impl Record {
 
     /// Whose share of the places it takes.
     pub(super) fn share(&self) -> &str {
-        self.scope.as_deref().unwrap_or_default()
+        &self.share
     }
 
     /// Who made the call; none if that cannot be read.

@@ -94,6 +94,12 @@ async fn post(
     let text = Message::text(body).map_err(refused)?;
     let mut params = Params::default();
     let message = Message::read(&text, &mut params).map_err(refused)?;
+    // A task counts for the network its caller comes from.
+    if let Some(peer) = watch.and_then(Watch::peer)
+        && params.may_begin_task()
+    {
+        parts.extensions.insert(PeerAddress(peer));
+    }
     let route = route(&message, &params, &parts.headers, &http.runtime);
     match route.map_err(|error| status::refused(id_of(&message), error))? {
         Route::Stateless => stateless(http, &message, &params, &mut parts).await,

@@ -85,7 +85,7 @@ mod tests {
         assert!(held.add("a", 40, 50).is_empty());
         assert!(held.add("b", 40, 50).is_empty());
         assert!(held.add("a", 40, 50).is_empty(), "a holds 50 at most");
-        assert_eq!(held.add("c", 30, 50), ["b".into()]);
+        assert_eq!(held.add("c", 30, 50), [Arc::<str>::from("b")]);
         held.remove("a");
         assert!(held.add("d", 50, 50).is_empty());
         for _ in 0..1000 {

@@ -14,66 +14,76 @@ const UNUSED_OF_ONE: usize = 1024;
 /// Sessions that are looked at for one that may go.
 const TRIES: usize = 64;
 
-/// The sessions that this process opened. What it holds of each is its name.
+/// The sessions that this process opened. What it holds of each is its name and its peer.
 pub(super) struct Opened {
     max: usize,
+    peers: HashMap<Option<IpAddr>, Peer, foldhash::fast::RandomState>,
+    /// Whose each is.
+    owners: HashMap<Arc<str>, Option<IpAddr>, foldhash::fast::RandomState>,
+    unused: usize,
+}
+
+/// The sessions of one peer.
+#[derive(Default)]
+struct Peer {
     all: Queue,
-    unused: HashMap<Option<IpAddr>, Queue, foldhash::fast::RandomState>,
-    /// Whose the unused ones are.
-    peers: HashMap<Arc<str>, Option<IpAddr>, foldhash::fast::RandomState>,
+    unused: Queue,
 }
 
 impl Opened {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, all: Queue::default(), unused: HashMap::default(), peers: HashMap::default() }
+        Self { max, peers: HashMap::default(), owners: HashMap::default(), unused: 0 }
     }
 
     /// Notes a session that was opened; gives those that must go for it, or itself. `is_busy` says
-    /// which are in use just now: they stay.
+    /// which are in use just now: they stay. Whoever has most loses one.
     pub(super) fn add(
         &mut self,
         id: &Arc<str>,
         peer: Option<IpAddr>,
         is_busy: impl Fn(&str) -> bool,
     ) -> Vec<Arc<str>> {
+        let own = self.peers.entry(peer).or_default();
+        own.all.push(id.clone());
+        own.unused.push(id.clone());
+        self.owners.insert(id.clone(), peer);
+        self.unused += 1;
         let mut gone = vec![];
-        let own = self.unused.entry(peer).or_default();
-        if peer.is_some() && own.len() >= UNUSED_OF_ONE {
-            gone.extend(own.pop());
-        }
-        own.push(id.clone());
-        self.peers.insert(id.clone(), peer);
-        if self.peers.len() - gone.len() > UNUSED
-            && let Some(most) = self.unused.values_mut().max_by_key(|queue| queue.len())
-        {
-            gone.extend(most.pop());
-        }
-        if self.all.len() < self.max {
-            self.all.push(id.clone());
-        } else {
-            // Without one that may go, the new one does.
-            let idle = self.all.pop_unless(is_busy);
-            idle.is_some().then(|| self.all.push(id.clone()));
-            gone.push(idle.unwrap_or_else(|| id.clone()));
+        if peer.is_some() && own.unused.len() > UNUSED_OF_ONE {
+            gone.extend(own.unused.first());
+        } else if self.unused > UNUSED {
+            let most = self.peers.values_mut().max_by_key(|peer| peer.unused.len());
+            gone.extend(most.and_then(|most| most.unused.first()));
         }
         gone.iter().for_each(|id| self.remove(id));
+        if self.owners.len() > self.max {
+            let most = self.peers.values_mut().max_by_key(|peer| peer.all.len());
+            let idle =
+                most.and_then(|most| most.all.first_unless(|one| one == &**id || is_busy(one)));
+            let idle = idle.unwrap_or_else(|| id.clone());
+            self.remove(&idle);
+            gone.push(idle);
+        }
         gone
     }
 
     /// A session was used.
     pub(super) fn used(&mut self, id: &str) {
-        let Some(peer) = self.peers.remove(id) else { return };
-        let Some(own) = self.unused.get_mut(&peer) else { return };
-        own.remove(id);
-        if own.len() == 0 {
-            self.unused.remove(&peer);
+        let own = self.owners.get(id).and_then(|peer| self.peers.get_mut(peer));
+        if own.is_some_and(|own| own.unused.remove(id)) {
+            self.unused -= 1;
         }
     }
 
     /// A session has ended.
     pub(super) fn remove(&mut self, id: &str) {
         self.used(id);
-        self.all.remove(id);
+        let Some(peer) = self.owners.remove(id) else { return };
+        let Some(own) = self.peers.get_mut(&peer) else { return };
+        own.all.remove(id);
+        if own.all.len() == 0 {
+            self.peers.remove(&peer);
+        }
     }
 }
 
@@ -94,37 +104,38 @@ impl Queue {
         self.order.push_back(id);
     }
 
-    fn pop(&mut self) -> Option<Arc<str>> {
-        self.pop_unless(|_| false)
+    fn first(&mut self) -> Option<Arc<str>> {
+        self.first_unless(|_| false)
     }
 
     /// The first that is not to stay; those that are go to the end.
-    fn pop_unless(&mut self, stays: impl Fn(&str) -> bool) -> Option<Arc<str>> {
+    fn first_unless(&mut self, stays: impl Fn(&str) -> bool) -> Option<Arc<str>> {
         let mut tries = TRIES.min(self.present.len());
-        while let Some(id) = self.order.pop_front() {
+        while tries > 0
+            && let Some(id) = self.order.pop_front()
+        {
             if !self.present.contains(&id) {
                 continue;
             }
             if !stays(&id) {
-                self.present.remove(&id);
+                self.order.push_front(id.clone());
                 return Some(id);
             }
             self.order.push_back(id);
             tries -= 1;
-            if tries == 0 {
-                break;
-            }
         }
         None
     }
 
-    fn remove(&mut self, id: &str) {
-        self.present.remove(id);
+    /// Takes one out; false if it was not there.
+    fn remove(&mut self, id: &str) -> bool {
+        let was_there = self.present.remove(id);
         // What was taken out stays in the order for a while, but never makes up most of it.
         if self.order.len() > 2 * self.present.len() + 16 {
             self.order.retain(|id| self.present.contains(id));
             self.order.shrink_to_fit();
         }
+        was_there
     }
 }
 
@@ -154,7 +165,7 @@ mod tests {
         let mut opened = Opened::new(100_000);
         let gone: usize = (0..3 * UNUSED).map(|n| opened.add(&id(n), None, |_| false).len()).sum();
         assert_eq!(gone, 2 * UNUSED);
-        assert_eq!(opened.peers.len(), UNUSED);
+        assert_eq!((opened.owners.len(), opened.unused), (UNUSED, UNUSED));
     }
 
     #[test]
@@ -171,14 +182,25 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_most_sessions_loses_one() {
+        let mut opened = Opened::new(10);
+        let (one, other) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
+        opened.add(&id(0), other, |_| false);
+        for n in 1..10 {
+            opened.add(&id(n), one, |_| false);
+            opened.used(&n.to_string());
+        }
+        assert_eq!(opened.add(&id(10), one, |_| false), [id(1)]);
+        assert_eq!(opened.add(&id(11), other, |_| false), [id(2)]);
+    }
+
+    #[test]
     fn ended_sessions_leave_nothing_behind() {
         let mut opened = Opened::new(1000);
         for n in 0..10_000 {
             opened.add(&id(n), None, |_| false);
             opened.remove(&n.to_string());
         }
-        assert!(
-            opened.all.order.len() <= 32 && opened.unused.is_empty() && opened.peers.is_empty()
-        );
+        assert!(opened.owners.is_empty() && opened.peers.is_empty() && opened.unused == 0);
     }
 }

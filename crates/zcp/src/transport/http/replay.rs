@@ -113,7 +113,9 @@ impl Replay {
         let bytes = entry.len();
         let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
         for log in self.held.add(&self.log, bytes, KEEP.bytes) {
-            self.store.remove(&log).await?;
+            if let Err(error) = self.store.remove(&log).await {
+                tracing::warn!("a log of streams stays until it expires: {error}");
+            }
         }
         Ok(EventId { stream, position })
     }

@@ -12,7 +12,7 @@ use crate::{
     runtime::{ctx::Release, metrics::Counted, presence::LEASE},
     store::StoreResult,
 };
-use ::http::{Extensions, StatusCode};
+use ::http::{Extensions, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{Stream, StreamExt, stream};
 use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
@@ -258,7 +258,8 @@ pub(super) async fn stream(
     let closing = http.closing.clone();
     let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
         Some(id) if id.stream != EVENTS => {
-            Box::pin(rest_of_call(http, live, id, extensions).await.map_err(|_| unknown())?)
+            let rest = rest_of_call(http, live, id, extensions).await.map_err(|_| unknown())?;
+            Box::pin(rest.ok_or_else(ended)?)
         }
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
@@ -269,14 +270,23 @@ pub(super) async fn stream(
     Ok(event_stream::respond(events, http.limits.keep_alive))
 }
 
+/// The answer to a client that has all there is: as one to a client that asks for a stream where
+/// there is none. Clients take an empty stream for a lost one, and ask again and again.
+fn ended() -> Response {
+    let why = "the call has ended, and nothing of it is left to fetch";
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, why);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, DELETE"));
+    response
+}
+
 /// What a call's stream said after an event. It goes on for as long as some process answers the
-/// call; otherwise it ends with what is held.
+/// call; otherwise it ends with what is held. None if that is nothing.
 async fn rest_of_call(
     http: &Shared,
     live: Arc<Live>,
     id: EventId,
     extensions: Extensions,
-) -> StoreResult<impl Stream<Item = Vec<u8>> + Send + use<>> {
+) -> StoreResult<Option<impl Stream<Item = Vec<u8>> + Send + use<>>> {
     let mut follow = live.replay().follow(id).await?;
     // Whoever else was given this stream has lost it now.
     let (taken, primes) = (live.take_over(id.stream), live.mcp.has_polling());
@@ -287,6 +297,9 @@ async fn rest_of_call(
     if taken.is_none() && elsewhere.is_none() {
         // Read again: it may have ended since it was read.
         follow.finish().await?;
+    }
+    if follow.ended && follow.is_empty() {
+        return Ok(None);
     }
     // Whoever is cut off before anything is said must know where to go on.
     let primer = primes.then(|| event_stream::message(Some(&id.to_string()), b""));
@@ -302,12 +315,27 @@ async fn rest_of_call(
         let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
         Some((event, (follow, elsewhere)))
     });
-    Ok(stream::iter(primer).chain(texts).take_until(async move {
+    Ok(Some(stream::iter(primer).chain(texts).take_until(async move {
         match taken {
             Some(taken) => taken.cancelled_owned().await,
             None => std::future::pending().await,
         }
-    }))
+    })))
+}
+
+/// A connection that has a session's stream of events, until this is dropped.
+struct Listening {
+    live: Arc<Live>,
+    token: CancellationToken,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Another connection has it if this one was cut off.
+        if !self.token.is_cancelled() {
+            self.live.detach(EVENTS);
+        }
+    }
 }
 
 /// What changes, from now on or after a position.
@@ -331,7 +359,8 @@ async fn events(
     let told =
         told.map(move |(position, frame)| event_stream::event(position.map(id).as_deref(), &frame));
     // Whoever listens keeps the session at hand.
+    let listening = Listening { live, token: taken.clone() };
     stream::iter([primer]).chain(told).take_until(taken.cancelled_owned()).inspect(move |_| {
-        let _ = &live;
+        let _ = &listening;
     })
 }
