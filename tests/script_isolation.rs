@@ -416,3 +416,29 @@ async fn a_long_output_is_read_in_parts_without_its_secrets() {
     // The part is as long as it may be, and the secret that begins in it is one word.
     assert_eq!(lengths[0], Some(10 * 1024 * 1024 - 4 + "[secret]".len()), "{lengths:?}");
 }
+
+/// The server opens files for scripts with its own rights: `/proc/self` would be the server.
+#[tokio::test]
+async fn the_server_reads_no_kernel_files_for_a_script() {
+    let folder = Folder::new("kernel");
+    let all = "for file in /proc/self/environ /proc/$PPID/environ /proc/self/cmdline link /sys/kernel/mm/transparent_hugepage/enabled /dev/null; do\n\
+               echo \"file $file\" >> \"$ZCP_OUT\"; done";
+    std::os::unix::fs::symlink("/proc/self/environ", folder.0.join("link")).expect("linked");
+    for (name, rules) in
+        [("whole", "# @sandbox\n"), ("part", "# @sandbox no-network\n"), ("free", "")]
+    {
+        write(&folder, &format!("tools/{name}.sh"), &format!("# Tries.\n{rules}{all}"));
+    }
+    let passwd = "# Tries.\n# @sandbox\necho 'file /etc/passwd' >> \"$ZCP_OUT\"";
+    write(&folder, "tools/system.sh", passwd);
+    for tool in ["whole", "part", "free", "system"] {
+        let mut server = tokio::process::Command::new(zcp_tests::examples::zcp());
+        server.args(["run", tool]).current_dir(&folder.0).env("OF_THE_SERVER", "topsecret");
+        let done = server.output().await.expect("it runs");
+        let said = String::from_utf8_lossy(&done.stdout);
+        for content in ["topsecret", "OF_THE_SERVER", "madvise", "root:", "run\0"] {
+            assert!(!said.contains(content), "{tool}: {said}");
+        }
+        assert!(said.contains("environ: it is not where") || tool == "system", "{tool}: {said}");
+    }
+}

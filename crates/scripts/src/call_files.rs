@@ -93,6 +93,39 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     regular(open(path, flags, Mode::empty())?)
 }
 
+/// The same file for reading, once its path is known to lead to one that may be read. Nothing is
+/// opened before `may_be` was asked where it really is: to open a device or a file of the kernel may
+/// have effects.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_where(path: &Path, may_be: impl Fn(&Path) -> bool) -> io::Result<Option<File>> {
+    use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
+    use std::os::fd::AsRawFd;
+    let found = regular(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
+    let place = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let real = std::fs::read_link(&place)?;
+    let is_kernel = is_of_kernel(&real) || fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+    match !is_kernel && may_be(&real) {
+        true => open_regular(Path::new(&place)).map(Some),
+        false => Ok(None),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_where(path: &Path, may_be: impl Fn(&Path) -> bool) -> io::Result<Option<File>> {
+    let real = path.canonicalize()?;
+    match !is_of_kernel(&real) && may_be(&real) {
+        true => open_regular(&real).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Whether a real path is one of the kernel's: what is read there depends on who reads, and the
+/// server would tell of itself. Shared memory is a folder like others.
+fn is_of_kernel(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| path.starts_with(folder))
+        && !path.starts_with("/dev/shm")
+}
+
 fn regular(file: OwnedFd) -> io::Result<File> {
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(file.into()),

@@ -1,9 +1,8 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
-use crate::call_files::open_regular;
+use crate::call_files::open_where;
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 use zcp::{Content, ResourceContents};
@@ -16,7 +15,8 @@ pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
 pub(crate) struct Files {
     /// Where it runs.
     pub(crate) folder: PathBuf,
-    /// What it may read itself, if that is not everything.
+    /// Where they are, if it may not read everything itself: its project and its own folders, not
+    /// the system's.
     pub(crate) read: Option<Vec<PathBuf>>,
     /// Which files its printed output may name.
     pub(crate) printed: Printed,
@@ -99,10 +99,8 @@ pub(crate) async fn read(
 ) -> Result<Vec<u8>, String> {
     let path = path.to_path_buf();
     let read = move || {
-        let file = open_regular(&path).map_err(|error| error.to_string())?;
-        if !real_path(&file, &path).is_ok_and(|real| may_be(&real)) {
-            return Err("it is not where files of an answer may be".to_owned());
-        }
+        let file = open_where(&path, may_be).map_err(|error| error.to_string())?;
+        let file = file.ok_or("it is not where files of an answer may be")?;
         let mut bytes = vec![];
         let took = file.take(largest + 1).read_to_end(&mut bytes);
         match took.map_err(|error| error.to_string())? as u64 > largest {
@@ -111,21 +109,6 @@ pub(crate) async fn read(
         }
     };
     tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-/// Where an open file is, wherever its path leads by now.
-fn real_path(file: &File, path: &Path) -> io::Result<PathBuf> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd;
-        let _ = path;
-        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        path.canonicalize()
-    }
 }
 
 /// Bytes of a type as content.

@@ -400,7 +400,7 @@ impl Script {
             std::mem::take(&mut recipe.ceilings),
         );
         self.host.warn_of_root();
-        job.files.read = rules.read().map(<[PathBuf]>::to_vec);
+        job.files.read = rules.files().map(<[PathBuf]>::to_vec);
         become_of(recipe, command, &rules);
         recipe.begins_session = true;
         Ok(())
