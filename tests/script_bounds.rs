@@ -609,3 +609,16 @@ async fn what_a_script_keeps_is_limited() {
     }
     assert_eq!(text(&result(&mut client, "again", json!({})).await), "done");
 }
+
+#[tokio::test]
+async fn an_output_names_a_limited_number_of_files() {
+    let folder = Folder::new("named");
+    let names = "# Names.\n# @output-files\nimport json\nopen('small.txt', 'w').write('small')\n\
+                 print(json.dumps({'content': [{'path': 'small.txt'}] * 150, 'isError': False}))";
+    let mut client = serve(&folder, &[("tools/names.py", names)]).await;
+    let said = result(&mut client, "names", json!({})).await;
+    let content = said["content"].as_array().expect("content");
+    assert_eq!(content.len(), 101, "{said}");
+    assert_eq!(content[99]["resource"]["text"], "small", "{said}");
+    assert!(content[100]["text"].to_string().contains("150 files are named"), "{said}");
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     call_files::{self, CallFiles},
-    content::{self, Files, LARGEST},
+    content::{self, Files},
     host::Host,
     icons::icons,
     remote,
@@ -206,9 +206,9 @@ impl Call {
         let mut all = vec![];
         for (path, mime, uri) in listed(&text).into_iter().take(MOST_EMBEDDED) {
             let path = cwd.join(path);
-            let (files, from) = (files.clone(), from.clone());
-            let may_be = move |path: &Path| files.may_read(path) && content::is_in(path, &from);
-            let bytes = match content::read(&path, LARGEST, may_be).await {
+            let (whose, from) = (files.clone(), from.clone());
+            let may_be = move |path: &Path| whose.may_read(path) && content::is_in(path, &from);
+            let bytes = match files.read(&path, may_be).await {
                 Ok(bytes) => bytes,
                 Err(why) => {
                     tracing::warn!("a file is not embedded: {}: {why}", path.display());

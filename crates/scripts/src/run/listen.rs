@@ -105,7 +105,7 @@ impl<'a> Listener<'a> {
             }
             "detach" => self.ctx.detach(),
             "updated" => self.ctx.updated(rest).await?,
-            "text" => self.add(Content::text(words(rest))),
+            "text" => self.text(words(rest)),
             "link" => self.link(rest),
             "file" => self.file(rest).await,
             "error" => self.said.error = Some(words(rest)),
@@ -248,12 +248,25 @@ impl<'a> Listener<'a> {
     }
 
     fn add(&mut self, content: Content) {
-        if self.said.content.len() < MOST {
+        if self.has_room() {
             self.said.content.push(content);
         }
     }
 
+    fn has_room(&self) -> bool {
+        self.said.content.len() < MOST
+    }
+
+    fn text(&mut self, text: String) {
+        if self.has_room() && self.job.files.has_room_for(&text) {
+            self.said.content.push(Content::text(text));
+        }
+    }
+
     fn link(&mut self, rest: &str) {
+        if !self.has_room() || !self.job.files.has_room_for(rest) {
+            return;
+        }
         let (uri, name) = split(rest);
         let name = match words(name) {
             name if name.is_empty() => {
@@ -265,6 +278,9 @@ impl<'a> Listener<'a> {
     }
 
     async fn file(&mut self, rest: &str) {
+        if !self.has_room() {
+            return;
+        }
         let rest = words(rest);
         let (path, mime) = match rest.rsplit_once(' ') {
             Some((path, mime))
@@ -276,7 +292,7 @@ impl<'a> Listener<'a> {
         };
         match self.job.files.said(path, mime).await {
             Ok(content) => self.add(content),
-            Err(why) => self.add(Content::text(why)),
+            Err(why) => self.text(why),
         }
     }
 }
