@@ -1,7 +1,7 @@
 //! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
 
 use crate::{
-    call_files::{self, CallFiles},
+    call_files::{self, CallFiles, CallFolder},
     content::{self, Files},
     host::Host,
     icons::icons,
@@ -19,7 +19,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tempfile::TempDir;
 use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
 
 /// What cannot be longer in a variable is in a file.
@@ -69,7 +68,7 @@ pub(crate) fn means_yes(value: Option<impl AsRef<str>>) -> bool {
 /// One call: its private folder and its variables.
 #[derive(Debug)]
 pub(crate) struct Call {
-    folder: TempDir,
+    folder: CallFolder,
     /// The same, for what its script writes there.
     files: CallFiles,
     env: Vec<(OsString, OsString)>,
@@ -224,7 +223,7 @@ impl Call {
 }
 
 /// A folder for one call, and the same as its script's files.
-async fn folder(host: &Arc<Host>) -> Result<(TempDir, CallFiles)> {
+async fn folder(host: &Arc<Host>) -> Result<(CallFolder, CallFiles)> {
     let host = host.clone();
     let made = tokio::task::spawn_blocking(move || {
         let folder = host.call_folder()?;

@@ -4,6 +4,7 @@ use crate::{
     answer::About,
     arguments,
     call::{self, Noted},
+    call_files::CallFolder,
     catalog::Program,
     confine::{Needs, Rules},
     content::{Files, Printed},
@@ -27,7 +28,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tempfile::TempDir;
 use zcp::{CallError, Ctx, Output, Result, Signature, Tool};
 use zcp_schema::Lazy;
 
@@ -313,7 +313,7 @@ impl Script {
         &self,
         job: &mut Job,
         contract: Option<&mcp_bash::Call>,
-    ) -> Result<Option<TempDir>> {
+    ) -> Result<Option<CallFolder>> {
         if self.manifest.sandbox.is_none() && !self.prints_files() {
             self.limit(&mut job.recipe);
             return Ok(None);
