@@ -442,3 +442,20 @@ async fn the_server_reads_no_kernel_files_for_a_script() {
         assert!(said.contains("environ: it is not where") || tool == "system", "{tool}: {said}");
     }
 }
+
+/// `SOCK_RAW` makes a datagram socket of a Unix socket.
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
+async fn a_sandbox_refuses_other_pairs_and_shared_memory() {
+    let folder = Folder::new("pairs");
+    let lines = "for kind in [1, 2, 3, 4, 5]: attempt(kind, lambda: socket.socketpair(socket.AF_UNIX, kind) and 'pair')\n\
+                 libc = ctypes.CDLL(None, use_errno=True)\n\
+                 def call(*words):\n    done = libc.syscall(*[ctypes.c_long(word) for word in words])\n    \
+                 return ctypes.get_errno() if done == -1 else 'done'\n\
+                 print([call(number, 0, 0, 0) for number in [29, 30, 31, 64, 65, 66, 68, 69, 70, 71, 220, 240, 241]])";
+    write(&folder, "tools/pairs.py", &tries("no-network", lines));
+    let mut client = serve(&folder, &[]).await;
+    let said = result(&mut client, "pairs", json!({})).await;
+    let expected = format!("1 done pair\n2 97\n3 97\n4 97\n5 done pair\n{:?}", [1; 13]);
+    assert_eq!(text(&said), expected, "{said}");
+}
