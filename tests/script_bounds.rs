@@ -536,3 +536,89 @@ async fn secrets_are_not_shown_beside_an_answer_either() {
     let failed = client.ask(request(53, "tools/call", call("fails", json!({})))).await;
     assert_eq!(failed["error"]["message"], "login with [secret] failed", "{failed}");
 }
+
+/// A process that took off both of its marks is not ended with its call.
+#[tokio::test]
+async fn whoever_writes_on_does_not_hold_up_the_server() {
+    let folder = Folder::new("floods");
+    let flood = "import os\nwhile os.path.exists(\"go\"): os.write(9, b\"\\n\" * 32768)";
+    let floods = format!(
+        "# Floods.\ntouch go\nfor i in 1 2 3 4; do\n\
+         (exec 9>\"$ZCP_OUT\"; ulimit -S -R 7777; exec env -i setsid timeout 25 python3 -c '{flood}' >/dev/null 2>&1) &\n\
+         done\nsleep 1; echo done"
+    );
+    let mut client = serve(&folder, &[("tools/floods.sh", &floods)]).await;
+    let begun = Instant::now();
+    client.send(request(7, "tools/call", call("floods", json!({})))).await;
+    // The client itself gives up after ten seconds.
+    let answer = client.next().await;
+    let took = begun.elapsed();
+    fs::remove_file(folder.0.join("go")).expect("it was made");
+    assert!(text(&answer["result"]).contains("done"), "{answer}");
+    assert!(took < Duration::from_secs(18), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_sandbox_keeps_the_mark_of_its_processes() {
+    let folder = Folder::new("marks");
+    let leaves = "# Leaves.\n# @sandbox\n\
+                  (ulimit -S -R 7777; exec env -i setsid sleep 4761 >/dev/null 2>&1) & sleep 0.3; echo done";
+    let tries = "# Tries.\n# @sandbox no-network\nimport ctypes, resource\nbefore = resource.prlimit(0, 15)\n\
+                 try: resource.prlimit(0, 15, (7777, -1))\nexcept OSError as error: print(error.errno)\n\
+                 limit = (ctypes.c_ulong * 2)(7777, 7777)\nlibc = ctypes.CDLL(None, use_errno=True)\n\
+                 print(libc.setrlimit(15, limit), ctypes.get_errno(), resource.prlimit(0, 15) == before)\n\
+                 resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))";
+    let files = [("tools/leaves.sh", leaves), ("tools/tries.py", tries)];
+    let mut client = serve(&folder, &files).await;
+    let said = result(&mut client, "tries", json!({})).await;
+    assert_eq!(text(&said), "1\n-1 1 True", "{said}");
+    assert_eq!(text(&result(&mut client, "leaves", json!({})).await), "done");
+    until("it is gone", || running("sleep\x004761") == 0).await;
+}
+
+#[tokio::test]
+async fn processes_that_left_the_tree_count_as_well() {
+    let folder = Folder::new("counted");
+    let daemons = "# Forks.\n# @limit processes 8\n\
+                   for i in $(seq 20); do setsid -f sleep 4762 >/dev/null 2>&1; done; sleep 20; echo done";
+    let mut client = serve(&folder, &[("tools/daemons.sh", daemons)]).await;
+    let said = result(&mut client, "daemons", json!({})).await;
+    assert!(said.to_string().contains("more than 8 processes"), "{said}");
+    until("they are gone", || running("sleep\x004762") == 0).await;
+}
+
+#[tokio::test]
+async fn what_a_script_keeps_is_limited() {
+    let folder = Folder::new("keeps");
+    let keeps = |lines: &str| {
+        format!(
+            "# Keeps.\nimport os, time\nout = open(os.environ['ZCP_OUT'], 'w')\n\
+             def keep(key, text): print('keep', key, text, file=out, flush=True)\n{lines}\nprint('done')"
+        )
+    };
+    let many = keeps("for i in range(101): keep(f'k{i}', 'v')\ntime.sleep(20)");
+    let large = keeps("for i in range(2): keep(f'k{i}', 'v' * 700000)\ntime.sleep(20)");
+    let again = keeps("for i in range(300): keep('k', 'v' * 7000)");
+    let files =
+        [("tools/many.py", &*many), ("tools/large.py", &*large), ("tools/again.py", &*again)];
+    let mut client = serve(&folder, &files).await;
+    for tool in ["many", "large"] {
+        let said = result(&mut client, tool, json!({})).await;
+        assert_eq!(said["isError"], true, "{tool}: {said}");
+        assert!(text(&said).contains("keeps more than 100 values"), "{tool}: {said}");
+    }
+    assert_eq!(text(&result(&mut client, "again", json!({})).await), "done");
+}
+
+#[tokio::test]
+async fn an_output_names_a_limited_number_of_files() {
+    let folder = Folder::new("named");
+    let names = "# Names.\n# @output-files\nimport json\nopen('small.txt', 'w').write('small')\n\
+                 print(json.dumps({'content': [{'path': 'small.txt'}] * 150, 'isError': False}))";
+    let mut client = serve(&folder, &[("tools/names.py", names)]).await;
+    let said = result(&mut client, "names", json!({})).await;
+    let content = said["content"].as_array().expect("content");
+    assert_eq!(content.len(), 101, "{said}");
+    assert_eq!(content[99]["resource"]["text"], "small", "{said}");
+    assert!(content[100]["text"].to_string().contains("150 files are named"), "{said}");
+}

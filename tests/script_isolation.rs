@@ -416,3 +416,46 @@ async fn a_long_output_is_read_in_parts_without_its_secrets() {
     // The part is as long as it may be, and the secret that begins in it is one word.
     assert_eq!(lengths[0], Some(10 * 1024 * 1024 - 4 + "[secret]".len()), "{lengths:?}");
 }
+
+/// The server opens files for scripts with its own rights: `/proc/self` would be the server.
+#[tokio::test]
+async fn the_server_reads_no_kernel_files_for_a_script() {
+    let folder = Folder::new("kernel");
+    let all = "for file in /proc/self/environ /proc/$PPID/environ /proc/self/cmdline link /sys/kernel/mm/transparent_hugepage/enabled /dev/null; do\n\
+               echo \"file $file\" >> \"$ZCP_OUT\"; done";
+    std::os::unix::fs::symlink("/proc/self/environ", folder.0.join("link")).expect("linked");
+    for (name, rules) in
+        [("whole", "# @sandbox\n"), ("part", "# @sandbox no-network\n"), ("free", "")]
+    {
+        write(&folder, &format!("tools/{name}.sh"), &format!("# Tries.\n{rules}{all}"));
+    }
+    let passwd = "# Tries.\n# @sandbox\necho 'file /etc/passwd' >> \"$ZCP_OUT\"";
+    write(&folder, "tools/system.sh", passwd);
+    for tool in ["whole", "part", "free", "system"] {
+        let mut server = tokio::process::Command::new(zcp_tests::examples::zcp());
+        server.args(["run", tool]).current_dir(&folder.0).env("OF_THE_SERVER", "topsecret");
+        let done = server.output().await.expect("it runs");
+        let said = String::from_utf8_lossy(&done.stdout);
+        for content in ["topsecret", "OF_THE_SERVER", "madvise", "root:", "run\0"] {
+            assert!(!said.contains(content), "{tool}: {said}");
+        }
+        assert!(said.contains("environ: it is not where") || tool == "system", "{tool}: {said}");
+    }
+}
+
+/// `SOCK_RAW` makes a datagram socket of a Unix socket.
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
+async fn a_sandbox_refuses_other_pairs_and_shared_memory() {
+    let folder = Folder::new("pairs");
+    let lines = "for kind in [1, 2, 3, 4, 5]: attempt(kind, lambda: socket.socketpair(socket.AF_UNIX, kind) and 'pair')\n\
+                 libc = ctypes.CDLL(None, use_errno=True)\n\
+                 def call(*words):\n    done = libc.syscall(*[ctypes.c_long(word) for word in words])\n    \
+                 return ctypes.get_errno() if done == -1 else 'done'\n\
+                 print([call(number, 0, 0, 0) for number in [29, 30, 31, 64, 65, 66, 68, 69, 70, 71, 220, 240, 241]])";
+    write(&folder, "tools/pairs.py", &tries("no-network", lines));
+    let mut client = serve(&folder, &[]).await;
+    let said = result(&mut client, "pairs", json!({})).await;
+    let expected = format!("1 done pair\n2 97\n3 97\n4 97\n5 done pair\n{:?}", [1; 13]);
+    assert_eq!(text(&said), expected, "{said}");
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     confine,
-    content::{self, Files},
+    content::{self, Files, MOST_FILES},
     manifest::Sandbox,
     run::{End, Late, Ran},
     secrets,
@@ -198,9 +198,7 @@ impl About<'_> {
                     output.meta = meta;
                 }
                 if let Some(Value::Array(blocks)) = members.remove("content") {
-                    for block in blocks {
-                        output.content.push(self.block(block).await);
-                    }
+                    output.content = self.blocks(blocks).await;
                 }
                 output
             }
@@ -212,9 +210,29 @@ impl About<'_> {
         }
     }
 
-    /// A block of content, which may name a file instead of having its bytes.
+    /// Blocks of content. Files beyond the limit are left out, which is said at the end.
+    async fn blocks(&self, blocks: Vec<Value>) -> Vec<Content> {
+        let (mut all, mut files) = (vec![], 0);
+        for block in blocks {
+            files += usize::from(self.file_of(&block).is_some());
+            if self.file_of(&block).is_none() || files <= MOST_FILES {
+                all.push(self.block(block).await);
+            }
+        }
+        if files > MOST_FILES {
+            let why = format!("{files} files are named, and {MOST_FILES} may be: link the others");
+            all.push(Content::text(why));
+        }
+        all
+    }
+
+    /// The file a block names instead of having its bytes.
+    fn file_of<'a>(&self, block: &'a Value) -> Option<&'a str> {
+        block["path"].as_str().filter(|_| self.prints_files)
+    }
+
     async fn block(&self, block: Value) -> Content {
-        if let Some(path) = block["path"].as_str().filter(|_| self.prints_files) {
+        if let Some(path) = self.file_of(&block) {
             let file = self.files.printed(path, block["mimeType"].as_str()).await;
             return file.unwrap_or_else(Content::text);
         }

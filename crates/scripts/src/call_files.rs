@@ -2,20 +2,120 @@
 //! through a link, so that no script has the server read or write anything else.
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, renameat, unlinkat},
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, renameat, unlinkat},
     io::Errno,
 };
 use std::{
+    ffi::CStr,
     fs::File,
     io::{self, Read, Write},
     os::fd::OwnedFd,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 /// How files are opened that others may have made: a FIFO does not block, a link is refused.
 const CAREFUL: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// How a folder is opened: not through a link.
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How long it may take to remove a folder: a process may still fill it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A private folder. Dropping this removes it, on a thread that may block.
+#[derive(Debug)]
+pub(crate) struct CallFolder(PathBuf);
+
+impl CallFolder {
+    /// Makes one in a folder.
+    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+        Ok(Self(tempfile::Builder::new().prefix("call-").tempdir_in(parent)?.keep()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for CallFolder {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.0);
+        let remove = move || {
+            if let Err(error) = remove(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!("a folder of a call stays until the server ends: {error}");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+/// Removes a folder and all that is in it, however deep: what is in a folder of it is moved up, so
+/// that this needs neither a stack nor descriptors for its depth. No link is followed, and another
+/// may remove it at the same time.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let (root, begun) = (open(folder, FOLDER, Mode::empty())?, Instant::now());
+    let (mark, mut count) = (zcp::random_name(), 0_u64);
+    loop {
+        let mut is_empty = true;
+        for entry in Dir::read_from(&root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if is_dot(name) || remove_one(&root, name) {
+                continue;
+            }
+            is_empty = false;
+            match openat(&root, name, FOLDER, Mode::empty()) {
+                Ok(inner) => empty(&inner, &root, || {
+                    count += 1;
+                    format!("{mark}{count}")
+                })?,
+                Err(Errno::NOENT) => (),
+                Err(error) => return Err(error.into()),
+            }
+            remove_one(&root, name);
+            if begun.elapsed() > LONGEST {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        if is_empty {
+            return std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Empties a folder: its files are removed, and its folders get new names in another.
+fn empty(folder: &OwnedFd, to: &OwnedFd, mut new: impl FnMut() -> String) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if is_dot(name) || remove_one(folder, name) {
+            continue;
+        }
+        match renameat(folder, name, to, new()) {
+            Ok(()) | Err(Errno::NOENT) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file or an empty folder. Says whether it is gone.
+fn remove_one(folder: &OwnedFd, name: &CStr) -> bool {
+    let gone = |flags| matches!(unlinkat(folder, name, flags), Ok(()) | Err(Errno::NOENT));
+    gone(AtFlags::empty()) || gone(AtFlags::REMOVEDIR)
+}
+
+fn is_dot(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}
 
 /// The folder, whatever becomes of its path.
 #[derive(Debug, Clone)]
@@ -24,8 +124,7 @@ pub(crate) struct CallFiles(Arc<OwnedFd>);
 impl CallFiles {
     /// Opens a folder.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self(Arc::new(open(folder, flags, Mode::empty())?)))
+        Ok(Self(Arc::new(open(folder, FOLDER, Mode::empty())?)))
     }
 
     /// How a file begins, up to a number of bytes. It blocks only as long as a disk does.
@@ -93,6 +192,39 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     regular(open(path, flags, Mode::empty())?)
 }
 
+/// The same file for reading, once its path is known to lead to one that may be read. Nothing is
+/// opened before `may_be` was asked where it really is: to open a device or a file of the kernel may
+/// have effects.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_where(path: &Path, may_be: impl Fn(&Path) -> bool) -> io::Result<Option<File>> {
+    use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
+    use std::os::fd::AsRawFd;
+    let found = regular(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
+    let place = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let real = std::fs::read_link(&place)?;
+    let is_kernel = is_of_kernel(&real) || fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+    match !is_kernel && may_be(&real) {
+        true => open_regular(Path::new(&place)).map(Some),
+        false => Ok(None),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_where(path: &Path, may_be: impl Fn(&Path) -> bool) -> io::Result<Option<File>> {
+    let real = path.canonicalize()?;
+    match !is_of_kernel(&real) && may_be(&real) {
+        true => open_regular(&real).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Whether a real path is one of the kernel's: what is read there depends on who reads, and the
+/// server would tell of itself. Shared memory is a folder like others.
+fn is_of_kernel(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| path.starts_with(folder))
+        && !path.starts_with("/dev/shm")
+}
+
 fn regular(file: OwnedFd) -> io::Result<File> {
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(file.into()),
@@ -104,6 +236,28 @@ fn regular(file: OwnedFd) -> io::Result<File> {
 mod tests {
     use super::*;
     use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn a_deep_folder_is_removed_and_links_are_not_followed() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("stays"), "stays").unwrap();
+        let own = CallFolder::new(folder.path()).unwrap();
+        let mut deepest = open(own.path(), FOLDER, Mode::empty()).unwrap();
+        for depth in 0..5000 {
+            rustix::fs::mkdirat(&deepest, "d", Mode::RWXU).unwrap();
+            if depth % 100 == 0 {
+                rustix::fs::mkdirat(&deepest, "beside", Mode::RWXU).unwrap();
+                rustix::fs::symlinkat(outside.path(), &deepest, "link").unwrap();
+            }
+            deepest = openat(&deepest, "d", FOLDER, Mode::empty()).unwrap();
+        }
+        let path = own.path().to_path_buf();
+        // A stack that a recursion of this depth does not fit in.
+        let small = std::thread::Builder::new().stack_size(256 * 1024);
+        small.spawn(move || drop(own)).unwrap().join().unwrap();
+        assert!(!path.exists());
+        assert!(outside.path().join("stays").exists());
+    }
 
     #[test]
     fn links_and_fifos_are_neither_read_nor_written() {

@@ -30,6 +30,9 @@ pub(crate) struct Rules {
     /// Its sandbox, if it has one.
     walls: Option<Walls>,
     ceilings: Ceilings,
+    /// Where files of its answer are, if it may not read everything. For the server alone.
+    #[serde(skip)]
+    files: Option<Vec<PathBuf>>,
 }
 
 /// What a sandbox lets through.
@@ -60,7 +63,7 @@ pub(crate) struct Needs<'a> {
 impl Rules {
     /// No sandbox, and these limits.
     pub(crate) fn limits(ceilings: Ceilings) -> Self {
-        Self { walls: None, ceilings }
+        Self { walls: None, ceilings, files: None }
     }
 
     /// A sandbox, and these limits.
@@ -68,9 +71,14 @@ impl Rules {
         let there = |path: &PathBuf| needs.project.join(path);
         let mut own = vec![needs.temporary.to_path_buf()];
         own.extend(needs.contract.map(Path::to_path_buf));
+        let folders = own.clone();
         own.extend(DEVICES.map(PathBuf::from));
         let write = sandbox.write.as_ref().map(|paths| {
             paths.iter().map(there).chain(own.iter().cloned()).collect::<Vec<PathBuf>>()
+        });
+        let files = sandbox.read.as_ref().map(|paths| {
+            let named = paths.iter().chain(sandbox.write.iter().flatten()).map(there);
+            named.chain([needs.project.to_path_buf()]).chain(folders).collect()
         });
         let read = sandbox.read.as_ref().map(|paths| {
             let mut all: Vec<PathBuf> = paths.iter().map(there).collect();
@@ -83,12 +91,14 @@ impl Rules {
         });
         let (network, signals) = (sandbox.network, sandbox.signals);
         let unix_sockets = sandbox.allows_unix_sockets();
-        Self { walls: Some(Walls { read, write, network, unix_sockets, signals }), ceilings }
+        let walls = Walls { read, write, network, unix_sockets, signals };
+        Self { walls: Some(walls), ceilings, files }
     }
 
-    /// What may be read, if that is not everything.
-    pub(crate) fn read(&self) -> Option<&[PathBuf]> {
-        self.walls.as_ref()?.read.as_deref()
+    /// Where the server reads files for its answer, if not everywhere: the project, what the sandbox
+    /// names and folders of its own. What programs need to run is not among them.
+    pub(crate) fn files(&self) -> Option<&[PathBuf]> {
+        self.files.as_deref()
     }
 
     /// The words before a program's own that confine it.
@@ -171,7 +181,7 @@ pub async fn sandbox(command: &Path) -> Vec<(&'static str, Result<(), String>)> 
     ];
     let mut all = vec![];
     for (what, walls) in each {
-        let rules = Rules { walls: Some(walls), ceilings: Ceilings::default() };
+        let rules = Rules { walls: Some(walls), ceilings: Ceilings::default(), files: None };
         let mut tried = tokio::process::Command::new(command);
         tried.args(rules.words()).arg(command).arg("--version");
         tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,25 +1,47 @@
 //! Files and bytes as content: pictures and sounds as what they are, the rest as resources.
 
-use crate::call_files::open_regular;
+use crate::call_files::open_where;
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use zcp::{Content, ResourceContents};
 
 /// The largest file that becomes part of an answer.
 pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
+/// How many bytes of files and of texts beside its output a call's answer has, together.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+/// How many files the output of a call may name.
+pub(crate) const MOST_FILES: usize = 100;
 
 /// Files that a script names as parts of its answer: where they are, and which may be.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     /// Where it runs.
     pub(crate) folder: PathBuf,
-    /// What it may read itself, if that is not everything.
+    /// Where they are, if it may not read everything itself: its project and its own folders, not
+    /// the system's.
     pub(crate) read: Option<Vec<PathBuf>>,
     /// Which files its printed output may name.
     pub(crate) printed: Printed,
+    /// How many bytes may still become part of the answer.
+    left: Budget,
+}
+
+/// Bytes that a call's answer may still have.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<AtomicU64>);
+
+impl Budget {
+    /// Takes bytes, before they are in memory. Says whether there were as many.
+    fn take(&self, bytes: u64) -> bool {
+        let take = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
 }
 
 /// Files that printed output may name. None unless the script opted in: what it prints may come
@@ -35,7 +57,13 @@ pub(crate) struct Printed {
 impl Files {
     /// Those of a program that runs in a folder.
     pub(crate) fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), read: None, printed: Printed::default() }
+        let left = Budget(Arc::new(AtomicU64::new(MOST_BYTES)));
+        Self { folder: folder.to_path_buf(), read: None, printed: Printed::default(), left }
+    }
+
+    /// Whether a text may still become part of the answer, which it then counts for.
+    pub(crate) fn has_room_for(&self, text: &str) -> bool {
+        self.left.take(text.len() as u64)
     }
 
     /// A file the script says is part of its answer.
@@ -55,14 +83,39 @@ impl Files {
         may_be: fn(&Self, &Path) -> bool,
     ) -> Result<Content, String> {
         let (files, path) = (self.clone(), self.folder.join(path));
-        let read = read(&path, LARGEST, move |path| may_be(&files, path)).await;
-        let bytes = read.map_err(|why| {
+        let bytes = self.read(&path, move |path| may_be(&files, path)).await.map_err(|why| {
             // The client sees its name; where it is on this machine is for the log.
             tracing::warn!("{} does not become part of an answer: {why}", path.display());
             format!("{}: {why}", path.file_name().unwrap_or_default().to_string_lossy())
         })?;
         let mime = mime.map_or_else(|| mime_of(Some(&path), &bytes), str::to_owned);
         Ok(of_bytes(bytes, mime, &uri_of(&path)))
+    }
+
+    /// The bytes of a regular file that is where it may be, or why they are not had.
+    pub(crate) async fn read(
+        &self,
+        path: &Path,
+        may_be: impl Fn(&Path) -> bool + Send + 'static,
+    ) -> Result<Vec<u8>, String> {
+        let (path, left) = (path.to_path_buf(), self.left.clone());
+        let read = move || {
+            let file = open_where(&path, may_be).map_err(|error| error.to_string())?;
+            let file = file.ok_or("it is not where files of an answer may be")?;
+            // What is added to it from now on is not read.
+            let length = file.metadata().map_err(|error| error.to_string())?.len();
+            if length > LARGEST {
+                return Err(format!("the file has more than {LARGEST} bytes: link it"));
+            }
+            if !left.take(length) {
+                let why = "the files of one answer have more than";
+                return Err(format!("{why} {MOST_BYTES} bytes together: link it"));
+            }
+            let mut bytes = vec![];
+            file.take(length).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+            Ok(bytes)
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Whether the script may read a file itself.
@@ -89,43 +142,6 @@ impl Printed {
 
 pub(crate) fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|one| path.starts_with(one))
-}
-
-/// The bytes of a regular file that is where it may be, or why they are not had.
-pub(crate) async fn read(
-    path: &Path,
-    largest: u64,
-    may_be: impl Fn(&Path) -> bool + Send + 'static,
-) -> Result<Vec<u8>, String> {
-    let path = path.to_path_buf();
-    let read = move || {
-        let file = open_regular(&path).map_err(|error| error.to_string())?;
-        if !real_path(&file, &path).is_ok_and(|real| may_be(&real)) {
-            return Err("it is not where files of an answer may be".to_owned());
-        }
-        let mut bytes = vec![];
-        let took = file.take(largest + 1).read_to_end(&mut bytes);
-        match took.map_err(|error| error.to_string())? as u64 > largest {
-            true => Err(format!("the file has more than {largest} bytes: link it")),
-            false => Ok(bytes),
-        }
-    };
-    tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-/// Where an open file is, wherever its path leads by now.
-fn real_path(file: &File, path: &Path) -> io::Result<PathBuf> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd;
-        let _ = path;
-        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        path.canonicalize()
-    }
 }
 
 /// Bytes of a type as content.
@@ -192,4 +208,31 @@ pub(crate) fn escaped(path: &Path) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[tokio::test]
+    async fn files_of_an_answer_are_limited_together() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, length) in [("a", MOST_BYTES / 4), ("small", 1), ("large", LARGEST + 1)] {
+            fs::File::create(folder.path().join(name)).unwrap().set_len(length).unwrap();
+        }
+        let mut files = Files::of(folder.path());
+        files.printed.folders.push(folder.path().to_path_buf());
+        assert!(files.said("large", None).await.unwrap_err().contains("more than"));
+        for _ in 0..2 {
+            files.said("a", None).await.unwrap();
+            files.printed("a", None).await.unwrap();
+        }
+        assert!(files.said("small", None).await.unwrap_err().contains("together"));
+        assert!(files.printed("small", None).await.unwrap_err().contains("together"));
+        assert!(files.read(&folder.path().join("small"), |_| true).await.is_err());
+        assert!(!files.has_room_for("x"));
+        // Another call has its own.
+        Files::of(folder.path()).said("small", None).await.unwrap();
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::{
     answer::Kept,
+    call_files::{self, CallFolder},
     content::{self, LARGEST},
     observe::Observed,
     policy::Log,
@@ -23,7 +24,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 use tokio::sync::broadcast;
 use zcp::{Contents, Principal, ResourceContents};
 
@@ -187,7 +187,7 @@ impl Host {
     /// Removes everything temporary.
     pub(crate) fn remove(&self) {
         if self.made.get().is_some() {
-            let _ = fs::remove_dir_all(&self.folder);
+            let _ = call_files::remove(&self.folder);
         }
     }
 
@@ -257,8 +257,8 @@ impl Host {
     }
 
     /// A private folder for one call.
-    pub(crate) fn call_folder(&self) -> io::Result<TempDir> {
-        tempfile::Builder::new().prefix("call-").tempdir_in(self.folder().join("calls"))
+    pub(crate) fn call_folder(&self) -> io::Result<CallFolder> {
+        CallFolder::new(&self.folder().join("calls"))
     }
 
     /// How the addresses of kept outputs begin. Of two folders in one server each has its own.

@@ -1,8 +1,8 @@
 //! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
 
 use crate::{
-    call_files::{self, CallFiles},
-    content::{self, Files, LARGEST},
+    call_files::{self, CallFiles, CallFolder},
+    content::{self, Files},
     host::Host,
     icons::icons,
     remote,
@@ -19,7 +19,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tempfile::TempDir;
 use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
 
 /// What cannot be longer in a variable is in a file.
@@ -69,7 +68,7 @@ pub(crate) fn means_yes(value: Option<impl AsRef<str>>) -> bool {
 /// One call: its private folder and its variables.
 #[derive(Debug)]
 pub(crate) struct Call {
-    folder: TempDir,
+    folder: CallFolder,
     /// The same, for what its script writes there.
     files: CallFiles,
     env: Vec<(OsString, OsString)>,
@@ -206,9 +205,9 @@ impl Call {
         let mut all = vec![];
         for (path, mime, uri) in listed(&text).into_iter().take(MOST_EMBEDDED) {
             let path = cwd.join(path);
-            let (files, from) = (files.clone(), from.clone());
-            let may_be = move |path: &Path| files.may_read(path) && content::is_in(path, &from);
-            let bytes = match content::read(&path, LARGEST, may_be).await {
+            let (whose, from) = (files.clone(), from.clone());
+            let may_be = move |path: &Path| whose.may_read(path) && content::is_in(path, &from);
+            let bytes = match files.read(&path, may_be).await {
                 Ok(bytes) => bytes,
                 Err(why) => {
                     tracing::warn!("a file is not embedded: {}: {why}", path.display());
@@ -224,7 +223,7 @@ impl Call {
 }
 
 /// A folder for one call, and the same as its script's files.
-async fn folder(host: &Arc<Host>) -> Result<(TempDir, CallFiles)> {
+async fn folder(host: &Arc<Host>) -> Result<(CallFolder, CallFiles)> {
     let host = host.clone();
     let made = tokio::task::spawn_blocking(move || {
         let folder = host.call_folder()?;

@@ -4,6 +4,7 @@ use crate::{
     answer::About,
     arguments,
     call::{self, Noted},
+    call_files::CallFolder,
     catalog::Program,
     confine::{Needs, Rules},
     content::{Files, Printed},
@@ -27,7 +28,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tempfile::TempDir;
 use zcp::{CallError, Ctx, Output, Result, Signature, Tool};
 use zcp_schema::Lazy;
 
@@ -313,7 +313,7 @@ impl Script {
         &self,
         job: &mut Job,
         contract: Option<&mcp_bash::Call>,
-    ) -> Result<Option<TempDir>> {
+    ) -> Result<Option<CallFolder>> {
         if self.manifest.sandbox.is_none() && !self.prints_files() {
             self.limit(&mut job.recipe);
             return Ok(None);
@@ -400,7 +400,7 @@ impl Script {
             std::mem::take(&mut recipe.ceilings),
         );
         self.host.warn_of_root();
-        job.files.read = rules.read().map(<[PathBuf]>::to_vec);
+        job.files.read = rules.files().map(<[PathBuf]>::to_vec);
         become_of(recipe, command, &rules);
         recipe.begins_session = true;
         Ok(())

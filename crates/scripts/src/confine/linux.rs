@@ -19,7 +19,7 @@ use std::{error::Error, fmt::Display, io};
 const VERSION: ABI = ABI::V5;
 
 /// Ways into other processes, into the kernel and out of the file system as it is seen here.
-const REFUSED: [i64; 36] = [
+const REFUSED: [i64; 49] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -56,6 +56,20 @@ const REFUSED: [i64; 36] = [
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_syslog,
+    // System V IPC and POSIX message queues: Landlock does not restrict them.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
 ];
 /// What programs do without when the system says it has no such call. The arguments of `clone3` and
 /// of what is queued in an io_uring cannot be looked at.
@@ -140,7 +154,15 @@ fn calls() -> Result<(), Box<dyn Error>> {
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, Qword, SeccompCmpOp::Ne, 0)?,
     ];
-    refused.push((libc::SYS_prlimit64, vec![SeccompRule::new(limits.into())?]));
+    // The limit that marks the processes of a run: it has to stay as it is.
+    let mark = u64::from(libc::RLIMIT_RTTIME);
+    let own_mark = [
+        SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, mark)?,
+        SeccompCondition::new(2, Qword, SeccompCmpOp::Ne, 0)?,
+    ];
+    let limits = vec![SeccompRule::new(limits.into())?, SeccompRule::new(own_mark.into())?];
+    refused.push((libc::SYS_prlimit64, limits));
+    refused.push((libc::SYS_setrlimit, vec![one(0, SeccompCmpOp::Eq, mark)?]));
     let bits = |flags: i32| {
         let flags = u64::from(flags.cast_unsigned());
         one(0, SeccompCmpOp::MaskedEq(flags), flags)
@@ -163,10 +185,14 @@ fn sockets(walls: &Walls) -> Result<(), Box<dyn Error>> {
         false => vec![],
         true => vec![one(0, SeccompCmpOp::Eq, libc::AF_UNIX.cast_unsigned().into())?],
     };
-    // One of a pair of datagram sockets can be connected to anything else; other pairs cannot.
-    let datagrams = libc::SOCK_DGRAM.cast_unsigned().into();
-    let datagrams = one(1, SeccompCmpOp::MaskedEq(0xf), datagrams)?;
-    let calls = vec![(libc::SYS_socket, families), (libc::SYS_socketpair, vec![datagrams])];
+    // Pairs of these types stay connected to each other. One of a pair of datagram sockets, which
+    // `SOCK_RAW` makes as well, can be connected to anything else.
+    let pairs =
+        [libc::SOCK_STREAM, libc::SOCK_SEQPACKET].map(|kind| u64::from(kind.cast_unsigned()));
+    let others = (0..=0xf).filter(|kind| !pairs.contains(kind));
+    let others: Result<_, _> =
+        others.map(|kind| one(1, SeccompCmpOp::MaskedEq(0xf), kind)).collect();
+    let calls = vec![(libc::SYS_socket, families), (libc::SYS_socketpair, others?)];
     refuse(calls, libc::EAFNOSUPPORT)
 }
 

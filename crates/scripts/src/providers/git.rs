@@ -6,6 +6,7 @@
 
 use super::{Got, decoded, reach::Way, settings::Settings};
 use crate::{
+    call_files::CallFolder,
     content,
     host::Host,
     program::{Gave, Given, Program},
@@ -19,7 +20,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 use tokio::{sync::OnceCell, time::sleep};
 use zcp::{CallError, Ctx, Result};
 
@@ -50,12 +50,12 @@ struct Kept {
     repository: String,
     reference: String,
     at: Instant,
-    folder: Arc<OnceCell<TempDir>>,
+    folder: Arc<OnceCell<CallFolder>>,
 }
 
 impl Clones {
     /// Where one is, or will be: whoever comes first fetches it for all.
-    fn place(&self, asked: &Asked) -> Arc<OnceCell<TempDir>> {
+    fn place(&self, asked: &Asked) -> Arc<OnceCell<CallFolder>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|kept| kept.at.elapsed() < KEPT_FOR);
         let same =
@@ -149,7 +149,7 @@ struct Git<'a> {
 
 impl Git<'_> {
     /// Fetches what is asked for, and nothing before it.
-    async fn fetch(&self, asked: &Asked, uri: &str, host: &Host) -> Result<TempDir> {
+    async fn fetch(&self, asked: &Asked, uri: &str, host: &Host) -> Result<CallFolder> {
         let folder = host.call_folder()?;
         let repository = folder.path().join("repository");
         let gave = self.run(&repository, &["version"]).await?;

@@ -18,6 +18,9 @@ use zcp::wire::line::{Line, Lines};
 const FIRST: i32 = 200;
 /// The longest line.
 const LONGEST: usize = 1024 * 1024;
+/// How much is read after the script's end, in bytes and in reads: whoever writes on holds up nobody.
+const MOST_REST: usize = 1024 * 1024;
+const MOST_READS: usize = 1024;
 
 /// The server's ends.
 #[derive(Debug)]
@@ -65,20 +68,25 @@ impl Channel {
         }
     }
 
-    /// What was written and not read yet, when the script has ended.
-    pub(crate) fn rest(&mut self) -> Vec<Line> {
-        let mut rest = vec![];
-        loop {
-            while let Some(line) = self.lines.next_line() {
-                rest.push(line);
-            }
+    /// Takes in what was written and not read yet, when the script has ended: up to a limit, as a
+    /// process that was not ended may write faster than this reads.
+    pub(crate) fn read_rest(&mut self) {
+        let mut left = MOST_REST;
+        for _ in 0..MOST_READS {
             match self.from.try_read_buf(self.lines.buffer()) {
-                Ok(0) | Err(_) => break,
-                Ok(_) => (),
+                Ok(0) | Err(_) => return,
+                Ok(read) => left = left.saturating_sub(read),
+            }
+            if left == 0 {
+                tracing::warn!("a script's processes write on after its end: they are not heard");
+                return;
             }
         }
-        rest.extend(self.lines.finish());
-        rest
+    }
+
+    /// A line of what was taken in.
+    pub(crate) fn next_of_rest(&mut self) -> Option<Line> {
+        self.lines.next_line().or_else(|| self.lines.finish())
     }
 
     /// An answer. A script that does not listen any more is not told.

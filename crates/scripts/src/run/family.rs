@@ -159,7 +159,8 @@ impl Family {
         for process in &processes {
             children.entry(process.parent).or_default().push(process);
         }
-        for (_, run) in &runs {
+        let marked = self.marked(&processes, strangers);
+        for (number, run) in &runs {
             let Some(leader) = run.group.get().and_then(|group| group.id()) else { continue };
             let leader = leader.as_raw_pid();
             let group = processes.iter().filter(|process| process.group == leader);
@@ -173,34 +174,50 @@ impl Family {
                     }
                 }
             }
+            // Those that left the tree and the group still have the mark.
+            let left = marked.iter().filter(|(one, of)| of == number && !one.is_dead);
+            all.extend(left.map(|(process, _)| (process.id, *process)));
             run.judge(all.values().copied());
         }
-        self.end_the_left(&processes, &runs, strangers);
+        self.end_the_left(&marked, &runs);
     }
 
-    /// Ends processes whose run is over: those that went where its group does not reach.
-    fn end_the_left(
+    /// The processes of runs by their marks, and of which. Those that have none are strangers from
+    /// now on.
+    fn marked<'a>(
         &self,
-        processes: &[Process],
-        runs: &[(u64, Arc<Run>)],
+        processes: &'a [Process],
         strangers: &mut HashSet<(i32, u64)>,
-    ) {
-        let known = |process: &Process| strangers.contains(&(process.id, process.started));
+    ) -> Vec<(&'a Process, u64)> {
+        let mut marked = vec![];
         let mut others = vec![];
-        for process in processes.iter().filter(|process| !known(process)) {
+        for process in processes {
+            let known = (process.id, process.started);
+            if strangers.contains(&known) {
+                continue;
+            }
             match self.whose(process) {
                 Some(_) if self.is_of_others(process, processes) => (),
-                None => others.push((process.id, process.started)),
-                Some(number) if runs.iter().any(|(running, _)| *running == number) => (),
-                // It began after the runs were looked at.
-                Some(number) if self.runs().contains_key(&number) => (),
-                Some(_) => end(process),
+                None => others.push(known),
+                Some(number) => marked.push((process, number)),
             }
         }
         strangers.extend(others);
         // Those that are gone need not be known any longer.
         let there: HashSet<_> = processes.iter().map(|one| (one.id, one.started)).collect();
         strangers.retain(|known| there.contains(known));
+        marked
+    }
+
+    /// Ends processes whose run is over: those that went where its group does not reach.
+    fn end_the_left(&self, marked: &[(&Process, u64)], runs: &[(u64, Arc<Run>)]) {
+        for (process, number) in marked {
+            let was_running = runs.iter().any(|(running, _)| running == number);
+            // It may have begun after the runs were looked at.
+            if !was_running && !self.runs().contains_key(number) {
+                end(process);
+            }
+        }
     }
 
     /// The run a process is marked with: by what stays whatever it does to its environment, or by
@@ -380,6 +397,8 @@ struct Process {
     ticks: u64,
     started: u64,
     pages: u64,
+    /// It has ended, and nobody has asked how.
+    is_dead: bool,
 }
 
 /// All processes, where the system tells.
@@ -402,5 +421,6 @@ fn process(id: i32) -> Option<Process> {
         ticks: number(11)? + number(12)?,
         started: number(19)?,
         pages: number(21)?,
+        is_dead: matches!(fields.first(), Some(&("Z" | "X"))),
     })
 }

@@ -10,6 +10,9 @@ use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
 
 /// Content a script may add, in blocks.
 const MOST: usize = 100;
+/// What a script may keep in a run: how many values, and how many bytes with their keys.
+const MOST_KEPT: usize = 100;
+const MOST_KEPT_BYTES: usize = 1024 * 1024;
 /// The longest question in a file.
 const LONGEST: u64 = 1024 * 1024;
 /// How often it is looked for questions in files.
@@ -25,6 +28,13 @@ pub(crate) struct Said {
     pub(crate) error: Option<String>,
 }
 
+/// A value that was kept.
+struct Kept {
+    value: Value,
+    /// Its length in the script's words, with its key.
+    bytes: usize,
+}
+
 /// Whom a script talks to, and from where.
 pub(crate) struct Listener<'a> {
     pub(crate) ctx: &'a Ctx,
@@ -33,7 +43,7 @@ pub(crate) struct Listener<'a> {
     job: &'a Job,
     pub(crate) said: Said,
     /// What was kept in this run.
-    pub(crate) kept: HashMap<String, Value>,
+    kept: HashMap<String, Kept>,
 }
 
 impl<'a> Listener<'a> {
@@ -48,17 +58,21 @@ impl<'a> Listener<'a> {
             if let Some(answer) = self.hear(line).await? {
                 channel.answer(&answer).await;
             }
+            // Most lines wait for nothing, and many come with one read.
+            tokio::task::consume_budget().await;
         }
         Ok(())
     }
 
     /// What was said before the end, and needs no answer.
-    pub(crate) async fn hear_rest(&mut self, lines: Vec<Line>) {
-        for line in lines {
+    pub(crate) async fn hear_rest(&mut self, channel: &mut Channel) {
+        channel.read_rest();
+        while let Some(line) = channel.next_of_rest() {
             // A question nobody waits for is not asked.
             if !is_question(&line) {
                 let _ = self.hear(line).await;
             }
+            tokio::task::consume_budget().await;
         }
     }
 
@@ -87,19 +101,33 @@ impl<'a> Listener<'a> {
             }
             "keep" => {
                 let (key, value) = split(rest);
-                let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-                self.kept.insert(key.to_owned(), value.clone());
-                self.ctx.keep(key, value).await;
+                self.keep(key, value).await?;
             }
             "detach" => self.ctx.detach(),
             "updated" => self.ctx.updated(rest).await?,
-            "text" => self.add(Content::text(words(rest))),
+            "text" => self.text(words(rest)),
             "link" => self.link(rest),
             "file" => self.file(rest).await,
             "error" => self.said.error = Some(words(rest)),
             _ => tracing::warn!("a script said `{verb}`, which means nothing"),
         }
         Ok(None)
+    }
+
+    /// Keeps a value. One that is not kept would have the script do twice what it wants done once, so
+    /// that the call fails instead.
+    async fn keep(&mut self, key: &str, value: &str) -> Result<()> {
+        let bytes = key.len() + value.len();
+        let others = self.kept.iter().filter(|(other, _)| *other != key);
+        let (count, sum) = others.fold((1, bytes), |(n, sum), (_, one)| (n + 1, sum + one.bytes));
+        if count > MOST_KEPT || sum > MOST_KEPT_BYTES {
+            let most = format!("{MOST_KEPT} values and {MOST_KEPT_BYTES} bytes");
+            return Err(CallError::new(format!("the script keeps more than {most}")));
+        }
+        let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+        self.kept.insert(key.to_owned(), Kept { value: value.clone(), bytes });
+        self.ctx.keep(key, value).await;
+        Ok(())
     }
 
     /// A notification of the protocol, as projects written for mcp-bash write them.
@@ -195,7 +223,11 @@ impl<'a> Listener<'a> {
             }
             "roots" => json!({ "roots": self.ctx.roots(key).await? }),
             "once" => {
-                let kept = self.kept.get(key).cloned().or_else(|| self.ctx.kept(key));
+                let kept = self
+                    .kept
+                    .get(key)
+                    .map(|kept| kept.value.clone())
+                    .or_else(|| self.ctx.kept(key));
                 kept.map_or_else(|| json!({}), |value| json!({ "value": value }))
             }
             _ => {
@@ -216,12 +248,25 @@ impl<'a> Listener<'a> {
     }
 
     fn add(&mut self, content: Content) {
-        if self.said.content.len() < MOST {
+        if self.has_room() {
             self.said.content.push(content);
         }
     }
 
+    fn has_room(&self) -> bool {
+        self.said.content.len() < MOST
+    }
+
+    fn text(&mut self, text: String) {
+        if self.has_room() && self.job.files.has_room_for(&text) {
+            self.said.content.push(Content::text(text));
+        }
+    }
+
     fn link(&mut self, rest: &str) {
+        if !self.has_room() || !self.job.files.has_room_for(rest) {
+            return;
+        }
         let (uri, name) = split(rest);
         let name = match words(name) {
             name if name.is_empty() => {
@@ -233,6 +278,9 @@ impl<'a> Listener<'a> {
     }
 
     async fn file(&mut self, rest: &str) {
+        if !self.has_room() {
+            return;
+        }
         let rest = words(rest);
         let (path, mime) = match rest.rsplit_once(' ') {
             Some((path, mime))
@@ -244,7 +292,7 @@ impl<'a> Listener<'a> {
         };
         match self.job.files.said(path, mime).await {
             Ok(content) => self.add(content),
-            Err(why) => self.add(Content::text(why)),
+            Err(why) => self.text(why),
         }
     }
 }

@@ -156,7 +156,9 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     };
     let said = match listener {
         Some(mut listener) => {
-            listener.hear_rest(channel.rest()).await;
+            if timeout(LONGEST_REST, listener.hear_rest(&mut channel)).await.is_err() {
+                tracing::warn!("what a script said last is not heard: it takes too long");
+            }
             listener.said
         }
         None => Said::default(),
