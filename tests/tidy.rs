@@ -218,3 +218,48 @@ fn every_row_of_the_conformance_page_names_tests_that_exist() {
         }
     }
 }
+
+/// The names of all functions of tests and crates.
+fn all_functions() -> std::collections::HashSet<String> {
+    let sources = sources_below("tests").into_iter().chain(sources_below("crates"));
+    let named = sources.flat_map(|text| {
+        let names = text.lines().filter_map(|line| line.trim_start().split_once("fn "));
+        let names = names.filter_map(|(_, rest)| rest.split_once('('));
+        names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    });
+    named.collect()
+}
+
+fn sources_below(folder: &str) -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(fs::read_to_string(&path).expect("text"));
+            }
+        }
+    }
+    let mut found = vec![];
+    walk(&root().join(folder), &mut found);
+    found
+}
+
+#[test]
+fn every_guarantee_of_the_security_page_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("the page is there");
+    let functions = all_functions();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    assert!(rows.len() > 60, "{} rows", rows.len());
+    for row in rows {
+        let tests = row.trim_matches('|').rsplit('|').next().expect("a row has columns").trim();
+        if tests == "tests" {
+            continue;
+        }
+        for name in tests.split(',').map(|name| name.trim().trim_matches('`')) {
+            let test = name.rsplit("::").next().expect("there is a last part");
+            assert!(functions.contains(test), "there is no test `{name}`: {row}");
+        }
+    }
+}
