@@ -328,6 +328,64 @@ fn secrets_of_every_kind_stay_out() {
 }
 
 #[test]
+fn credentials_and_hidden_files_stay_out_by_default() {
+    let folder = folder("bundle-hidden");
+    let out = [
+        (".docker/config.json", "{}"),
+        (".kube/config", "x"),
+        (".pgpass", "x"),
+        (".netrc", "x"),
+        (".bash_history", "x"),
+        (".config/tool/token", "x"),
+        ("tools/.cache/token", "x"),
+        ("_netrc", "x"),
+        ("prod.tfvars", "x"),
+        ("terraform.tfstate", "{}"),
+        ("store.jks", "x"),
+        ("store.p12", "x"),
+        ("a.kdbx", "x"),
+        ("secrets.toml", "x"),
+        ("credentials", "x"),
+        ("service-account.json", "{}"),
+        ("prod.env.local", "x"),
+        ("state.db", "SQLite format 3\0and more"),
+        ("node_modules/left/.env", "x"),
+    ];
+    let kept = [
+        ("node_modules/.bin/left", "x"),
+        ("node_modules/left/.hidden.js", "x"),
+        (".python-version", "3.12\n"),
+        (".env.example", "TOKEN=\n"),
+        ("words.db", "plain"),
+        ("tools/credentials.sh", GREET),
+    ];
+    for (name, content) in out.iter().chain(&kept) {
+        write(&folder, &format!("project/{name}"), content);
+    }
+    let packed = || {
+        let done = bundle(&folder, &["--binary", &elf(&folder)]);
+        assert!(done.status.success(), "{}", said(&done));
+        (names(&folder.0.join("greeter-1.2.3.mcpb")), said(&done))
+    };
+    let (names, told) = packed();
+    let is_in = |names: &[String], name: &str| names.contains(&format!("server/project/{name}"));
+    for (name, _) in out {
+        assert!(!is_in(&names, name), "{name} is in {names:?}");
+    }
+    for (name, _) in kept {
+        assert!(is_in(&names, name), "{name} is not in {names:?}");
+    }
+    for part in ["`!NAME` in .mcpbignore", ".config/", "it is hidden", "it is a database"] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    write(&folder, "project/.mcpbignore", "!.config\n!state.db\n!.pgpass\n");
+    let (names, told) = packed();
+    for name in [".config/tool/token", "state.db", ".pgpass"] {
+        assert!(is_in(&names, name), "{name} is not in {names:?}\n{told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_makes_no_bundle() {
     for name in [".mcpbignore", "mcpb.conf", "zcp.toml"] {
         let folder = folder("bundle-unreadable");

@@ -13,6 +13,18 @@ use std::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// Hidden files and folders hold settings and credentials of the machine, except these.
+const HIDDEN: [&str; 8] = [
+    ".*",
+    "!.python-version",
+    "!.node-version",
+    "!.nvmrc",
+    "!.ruby-version",
+    "!.tool-versions",
+    "!**/node_modules/.*",
+    "!**/node_modules/**/.*",
+];
+
 /// What nobody needs who only uses the tools.
 const USELESS: [&str; 14] = [
     ".git",
@@ -34,11 +46,15 @@ const USELESS: [&str; 14] = [
 /// How much of a file shows whether it is a key.
 const BEGINNING: u64 = 4096;
 
+/// How every database of SQLite begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
 /// What may hold secrets; the last ones do not.
-const SECRET: [&str; 31] = [
+const SECRET: [&str; 48] = [
     ".env",
     "*.env",
     ".env.*",
+    "*.env.*",
     ".envrc",
     "id_rsa",
     "id_dsa",
@@ -51,7 +67,23 @@ const SECRET: [&str; 31] = [
     ".pypirc",
     ".ssh/",
     ".aws/",
-    "credentials.json",
+    ".docker",
+    ".kube",
+    ".pgpass",
+    ".*_history",
+    "_netrc",
+    "*.tfvars",
+    "*.tfvars.json",
+    "*.tfstate",
+    "*.tfstate.*",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "core.[0-9]*",
+    "service-account*.json",
+    "credentials",
+    "credentials.{json,toml,yaml,yml,ini}",
+    "secrets.{json,toml,yaml,yml,ini}",
     "*.sqlite*",
     "*.db-wal",
     "*.db-shm",
@@ -64,9 +96,9 @@ const SECRET: [&str; 31] = [
     "/.gemini",
     "/.codex",
     "/.zed",
-    "!.env.example",
-    "!.env.sample",
-    "!.env.template",
+    "!*.env.example",
+    "!*.env.sample",
+    "!*.env.template",
 ];
 
 /// What to do about a link.
@@ -113,7 +145,7 @@ pub(super) fn find(root: &Path, own: &[PathBuf]) -> Result<Files> {
 /// Ours first, so that `.mcpbignore` can say otherwise.
 fn rules(root: &Path) -> Result<Gitignore> {
     let mut rules = GitignoreBuilder::new(root);
-    for line in USELESS.iter().chain(&SECRET) {
+    for line in HIDDEN.iter().chain(&USELESS).chain(&SECRET) {
         rules.add_line(None, line)?;
     }
     let own = root.join(".mcpbignore");
@@ -191,10 +223,12 @@ impl Search<'_> {
             self.leave_out(&name, false, "it is no file");
         } else if self.is_key(&path) {
             self.leave_out(&name, false, "it is a private key");
+        } else if !self.is_wanted(&path) && is_database(&path) {
+            self.leave_out(&name, false, "it is a database");
         } else if self.is_own(&path) {
             self.leave_out(&name, false, "it is the log of calls");
         } else {
-            let is_private = is_private(&path) && !self.rules.matched(&path, false).is_whitelist();
+            let is_private = is_private(&path) && !self.is_wanted(&path);
             self.found.kept.push(Kept { name, path, is_folder: false, is_private });
         }
         Ok(())
@@ -227,22 +261,29 @@ impl Search<'_> {
         Some(match rule.from() {
             Some(_) => format!("`{}` in .mcpbignore", rule.original()),
             None if SECRET.contains(&rule.original()) => "it may hold secrets".to_owned(),
+            None if HIDDEN.contains(&rule.original()) => "it is hidden".to_owned(),
             None => "tools do not need it".to_owned(),
         })
+    }
+
+    /// Whether `.mcpbignore` says that a file goes in.
+    fn is_wanted(&self, path: &Path) -> bool {
+        let Match::Whitelist(rule) = self.rules.matched(path, false) else { return false };
+        rule.from().is_some()
     }
 
     /// Whether a file is a private key, and nobody said that it goes in.
     fn is_key(&self, path: &Path) -> bool {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let longest = if matches!(ending, "pem" | "key") { u64::MAX } else { BEGINNING };
-        !self.rules.matched(path, false).is_whitelist()
+        !self.is_wanted(path)
             && (matches!(ending, "p12" | "pfx") || has_key(path, longest).unwrap_or(false))
     }
 
     /// Whether a file is one the server writes for its operator, and nobody said that it goes in.
     fn is_own(&self, path: &Path) -> bool {
         let is_it = |own: &PathBuf| own.canonicalize().is_ok_and(|own| own == path);
-        !self.rules.matched(path, false).is_whitelist()
+        !self.is_wanted(path)
             && (self.own.iter().any(|own| own == path) || self.own.iter().any(is_it))
     }
 
@@ -287,6 +328,13 @@ fn is_private(path: &Path) -> bool {
         let _ = path;
         false
     }
+}
+
+/// Whether a file is a database of SQLite, whatever it is called.
+fn is_database(path: &Path) -> bool {
+    let mut bytes = [0; SQLITE.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.is_ok() && bytes == SQLITE
 }
 
 /// Whether a private key is in the first bytes of a file.
