@@ -459,36 +459,3 @@ async fn a_sandbox_refuses_other_pairs_and_shared_memory() {
     let expected = format!("1 done pair\n2 97\n3 97\n4 97\n5 done pair\n{:?}", [1; 13]);
     assert_eq!(text(&said), expected, "{said}");
 }
-
-/// A script may write the folder of resources, and put there what has no end or waits for a writer.
-#[tokio::test]
-async fn a_resource_without_an_end_is_not_read() {
-    let folder = Folder::new("endless");
-    write(&folder, "resources/plain.txt", "plain");
-    let mut client = serve(&folder, &[]).await;
-    let listed = client.ask(request(1, "resources/list", json!({}))).await;
-    let uri = listed["result"]["resources"][0]["uri"].clone();
-    let file = folder.0.join("resources/plain.txt");
-    for target in ["/dev/zero", "/proc/self/environ"] {
-        fs::remove_file(&file).expect("it is there");
-        std::os::unix::fs::symlink(target, &file).expect("linked");
-        let read = client.ask(request(2, "resources/read", json!({ "uri": uri }))).await;
-        assert!(read.get("error").is_some(), "{target}: {read}");
-    }
-    fs::remove_file(&file).expect("it is there");
-    let made = std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo runs");
-    assert!(made.success());
-    let read = client.ask(request(3, "resources/read", json!({ "uri": uri }))).await;
-    assert!(read.get("error").is_some(), "{read}");
-    // And the folder is still looked at.
-    write(&folder, "tools/new.sh", "# New.\necho new");
-    let begun = Instant::now();
-    loop {
-        let said = client.ask(request(4, "tools/call", call("new", json!({})))).await;
-        if said.to_string().contains("\"text\":\"new\"") {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{said}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}

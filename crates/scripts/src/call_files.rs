@@ -192,26 +192,6 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     regular(open(path, flags, Mode::empty())?)
 }
 
-/// All of a regular file that is none of the kernel's and has so many bytes at most. It never waits for
-/// a writer, and what has no end is not read.
-pub(crate) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = open_where(path, |_| true)?.ok_or(io::ErrorKind::PermissionDenied)?;
-    let mut bytes = vec![];
-    if file.take(most.saturating_add(1)).read_to_end(&mut bytes)? as u64 > most {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("it has more than {most} bytes"),
-        ));
-    }
-    Ok(bytes)
-}
-
-/// The same as text.
-pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read_regular(path, most)?)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
-}
-
 /// The same file for reading, once its path is known to lead to one that may be read. Nothing is
 /// opened before `may_be` was asked where it really is: to open a device or a file of the kernel may
 /// have effects.

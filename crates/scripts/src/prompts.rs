@@ -92,8 +92,7 @@ impl Maker {
             }
             Source::Program(Program::of(file, None, &self.project, &self.host)?)
         } else {
-            let text = crate::call_files::read_text(file, crate::content::LARGEST)
-                .map_err(|error| wrong(&error))?;
+            let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
             let (front, text) = front_matter(&text);
             if let Some(front) = front {
                 let front: Said = serde_saphyr::from_str(front).map_err(|error| wrong(&error))?;

@@ -1,7 +1,7 @@
 //! Files, programs and providers as resources.
 
 use crate::{
-    arguments, call_files, content, globs,
+    arguments, content, globs,
     host::Host,
     icons::icons,
     manifest::{Beside, Form, beside, is_sidecar, read_value},
@@ -377,9 +377,7 @@ async fn read_file(path: &Path, host: &Host) -> Result<Vec<u8>> {
     if length > largest {
         return Err(CallError::new(format!("it has {length} bytes, and may have {largest}")));
     }
-    let file = path.to_path_buf();
-    let read = tokio::task::spawn_blocking(move || call_files::read_regular(&file, largest));
-    read.await?.map_err(gone)
+    tokio::fs::read(path).await.map_err(gone)
 }
 
 fn read(value: &Value, path: &Path) -> Result<Said, String> {

@@ -1,6 +1,5 @@
 //! Which files of a folder are programs, and what they are called.
 
-use crate::call_files::open_regular;
 use crate::interpreter::{Known, Start, System};
 use crate::manifest::is_sidecar;
 use std::{
@@ -83,7 +82,7 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
 /// How a file begins.
 pub(crate) fn head(path: &Path) -> Vec<u8> {
     let mut head = vec![];
-    let read = open_regular(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let read = fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     read.map_or(vec![], |_| head)
 }
 

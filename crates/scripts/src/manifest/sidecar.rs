@@ -49,7 +49,7 @@ pub(crate) fn read_value(path: &Path) -> Result<Value, String> {
     if length > LONGEST {
         return Err(wrong(&format!("it has {length} bytes, and may have {LONGEST}")));
     }
-    let text = crate::call_files::read_text(path, LONGEST).map_err(|error| wrong(&error))?;
+    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let text = text.trim_start_matches('\u{feff}');
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => toml::from_str(text).map_err(|error| wrong(&error)),

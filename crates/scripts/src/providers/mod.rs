@@ -6,7 +6,6 @@ mod reach;
 mod settings;
 
 use crate::{
-    call_files,
     host::Host,
     mcp_bash,
     program::{Given, Program},
@@ -217,8 +216,7 @@ async fn file(uri: &str, project: &Project, host: &Host) -> Result<Vec<u8>> {
             about.len()
         )));
     }
-    let read = tokio::task::spawn_blocking(move || call_files::read_regular(&path, largest));
-    read.await?.map_err(|_| not_found())
+    tokio::fs::read(path).await.map_err(|_| not_found())
 }
 
 /// `%20` and the like as what they stand for.
