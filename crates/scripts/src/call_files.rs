@@ -225,6 +225,66 @@ fn is_of_kernel(path: &Path) -> bool {
         && !path.starts_with("/dev/shm")
 }
 
+/// All bytes of a regular file of at most `largest`.
+pub(crate) fn read_regular(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    whole(open_regular(path)?, largest)
+}
+
+/// The same as text.
+pub(crate) fn read_text(path: &Path, largest: u64) -> io::Result<String> {
+    String::from_utf8(read_regular(path, largest)?).map_err(|_| not_text())
+}
+
+/// The bytes of a regular file that is in one of some folders, wherever links on its path lead.
+pub(crate) fn read_inside(path: &Path, largest: u64, folders: &[PathBuf]) -> io::Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let real = real_path(&file, path)?;
+    let mut folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+    match folders.any(|folder| real.starts_with(folder)) {
+        true => whole(file, largest),
+        false => Err(io::Error::other("it leads out of the project, and is not read")),
+    }
+}
+
+/// The same as text.
+pub(crate) fn text_inside(path: &Path, largest: u64, folders: &[PathBuf]) -> io::Result<String> {
+    String::from_utf8(read_inside(path, largest, folders)?).map_err(|_| not_text())
+}
+
+fn not_text() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
+}
+
+fn whole(file: File, largest: u64) -> io::Result<Vec<u8>> {
+    let too_large = |length| {
+        let why = format!("it has {length} bytes, and may have {largest}");
+        io::Error::new(io::ErrorKind::FileTooLarge, why)
+    };
+    let length = file.metadata()?.len();
+    if length > largest {
+        return Err(too_large(length));
+    }
+    let mut bytes = vec![];
+    // It may have grown since, or be of a kind that does not tell its length.
+    let took = file.take(largest.saturating_add(1)).read_to_end(&mut bytes)? as u64;
+    if took > largest { Err(too_large(took)) } else { Ok(bytes) }
+}
+
+/// Where an open file is, wherever its path leads by now.
+fn real_path(file: &File, path: &Path) -> io::Result<PathBuf> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let _ = path;
+        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        path.canonicalize()
+    }
+}
+
 fn regular(file: OwnedFd) -> io::Result<File> {
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(file.into()),

@@ -1,8 +1,9 @@
 //! Pictures of tools: local files become part of what is listed, so that any client can show them.
 
+use crate::call_files;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::path::Path;
 use zcp::Icon;
 
 /// The largest picture that is put into a list.
@@ -30,12 +31,11 @@ fn icon(said: &Value, folder: &Path) -> Option<Icon> {
         return Some(icon);
     }
     let path = folder.join(icon.src.strip_prefix("file://").unwrap_or(&icon.src));
-    let length = fs::metadata(&path).map_or(0, |file| file.len());
-    if length == 0 || length > LARGEST {
+    let bytes = call_files::read_regular(&path, LARGEST).unwrap_or_default();
+    if bytes.is_empty() {
         tracing::warn!("{}: no picture of at most {LARGEST} bytes is there", path.display());
         return None;
     }
-    let bytes = fs::read(&path).ok()?;
     let mime = match icon.mime_type.take() {
         Some(mime) => mime,
         None => crate::content::mime_of(Some(&path), &bytes),

@@ -1,6 +1,7 @@
 //! How a file is started: by itself, by the interpreter its first line names, or by the one its
 //! name is known to need.
 
+use crate::call_files;
 use std::path::{Path, PathBuf};
 
 /// The programs that run files of an ending: the first that is there does.
@@ -154,8 +155,11 @@ fn is_bash(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name == "bash")
 }
 
+/// The longest script that is looked through.
+const LONGEST: u64 = 1024 * 1024;
+
 fn can_be_read_whole(script: &Path) -> bool {
-    let text = std::fs::read_to_string(script);
+    let text = call_files::read_text(script, LONGEST);
     text.is_ok_and(|text| !TELLS.iter().any(|one| text.contains(one)))
 }
 
@@ -212,7 +216,7 @@ pub(crate) fn resolve(
 fn is_there(file: &Path, path: &std::ffi::OsStr) -> Result<(), String> {
     use std::io::Read;
     let mut head = vec![];
-    let _ = std::fs::File::open(file).map(|file| file.take(256).read_to_end(&mut head));
+    let _ = call_files::open_regular(file).map(|file| file.take(256).read_to_end(&mut head));
     let Some(words) = shebang(&head) else { return Ok(()) };
     if head.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r")) {
         return Err("its lines end as on Windows, and its first line names no program so: \

@@ -1,6 +1,7 @@
 //! A project: where things are in its folder, and what it says of itself.
 
 use crate::{
+    call_files::read_text,
     manifest::{Manifest, read_value, words},
     mcp_bash,
     policy::Policy,
@@ -169,7 +170,7 @@ impl Project {
                 Err(why) => mistakes.push(why),
             }
         }
-        let text = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let text = |path: PathBuf| Some(read_text(&path, LONGEST).ok()?.trim().to_owned());
         let full = |text: Option<String>| text.filter(|text| !text.is_empty());
         about.instructions = full(about.instructions)
             .or_else(|| full(text(server.join("server.instructions.md"))))
@@ -195,6 +196,11 @@ impl Project {
         project.policy = policy;
         mistakes.extend(wrong);
         (project, mistakes)
+    }
+
+    /// Where the files of one of its folders may be once links are followed.
+    pub(crate) fn places(&self, name: &str) -> Vec<PathBuf> {
+        vec![self.root.clone(), self.folder(name)]
     }
 
     /// One of its folders; it need not be there.
@@ -260,10 +266,13 @@ pub(crate) fn place(
     elsewhere.get(name).cloned().unwrap_or_else(|| root.join(name))
 }
 
+/// The longest text of a project that is read.
+const LONGEST: u64 = 1024 * 1024;
+
 /// What the scripts of a project share, as text.
 fn shared(root: &Path) -> impl Iterator<Item = String> {
     let files = scan::files(&root.join("lib")).into_iter();
-    files.map(|file| fs::read_to_string(file).unwrap_or_default())
+    files.map(|file| read_text(&file, LONGEST).unwrap_or_default())
 }
 
 impl About {

@@ -1,7 +1,7 @@
 //! Texts and programs as prompts.
 
 use crate::{
-    arguments,
+    arguments, call_files,
     host::Host,
     icons::icons,
     manifest::{Form, beside, is_sidecar},
@@ -20,6 +20,9 @@ use zcp::{
     CallError, Content, Input, Prompt, PromptMessage, Result, Role, Signature,
     wire::mcp::prompts::GetPromptResult,
 };
+
+/// The longest text of a prompt.
+const LONGEST: u64 = 1024 * 1024;
 
 /// What is said of a prompt.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -92,7 +95,9 @@ impl Maker {
             }
             Source::Program(Program::of(file, None, &self.project, &self.host)?)
         } else {
-            let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+            let folders = self.project.places("prompts");
+            let text = call_files::text_inside(file, LONGEST, &folders);
+            let text = text.map_err(|error| wrong(&error))?;
             let (front, text) = front_matter(&text);
             if let Some(front) = front {
                 let front: Said = serde_saphyr::from_str(front).map_err(|error| wrong(&error))?;

@@ -76,7 +76,12 @@ impl Maker {
         let folder = self.project.folder("resources");
         let files = scan::files(&folder);
         let (mut all, mut mistakes, mut spoken_of) = (vec![], vec![], BTreeSet::new());
+        let places = places(&self.project, &self.host);
         for file in files.iter().filter(|file| is_resource(file)) {
+            if !file.canonicalize().is_ok_and(|real| content::is_in(&real, &places)) {
+                mistakes.push(format!("{}: it leads out of the project", file.display()));
+                continue;
+            }
             let made = beside(file).and_then(|beside| {
                 spoken_of.extend(beside.iter().map(|beside| beside.path.clone()));
                 self.of_file(file, beside)
@@ -325,11 +330,17 @@ impl Reader {
         let Uri(uri) = Uri::from_call(input).await?;
         let mut known = None;
         let (bytes, path) = match &self.source {
-            Source::File(path) => (read_file(path, &self.host).await?, Some(path.as_path())),
-            Source::Inside(path) if !globs::is_inside(path, &self.project.root) => {
-                return Err(CallError::NotFound(uri));
+            Source::File(path) => {
+                let places = places(&self.project, &self.host);
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let read = providers::read_file(path.clone(), &name, places, &self.host);
+                (read.await?, Some(path.as_path()))
             }
-            Source::Inside(path) => (read_file(path, &self.host).await?, Some(path.as_path())),
+            Source::Inside(path) => {
+                let places = vec![self.project.root.clone()];
+                let read = providers::read_file(path.clone(), &uri, places, &self.host);
+                (read.await?, Some(path.as_path()))
+            }
             Source::Program(program) => {
                 let variables: Map<String, Value> = input.args()?;
                 let given = arguments::give(&Form::Both, &variables).map_err(CallError::Invalid)?;
@@ -370,14 +381,11 @@ pub(crate) fn by_scheme(scheme: &str, project: &Arc<Project>, host: &Arc<Host>) 
     .unlisted()
 }
 
-async fn read_file(path: &Path, host: &Host) -> Result<Vec<u8>> {
-    let largest = providers::largest(host);
-    let gone = |_| CallError::not_found(path.file_name().unwrap_or_default().to_string_lossy());
-    let length = tokio::fs::metadata(path).await.map_err(gone)?.len();
-    if length > largest {
-        return Err(CallError::new(format!("it has {length} bytes, and may have {largest}")));
-    }
-    tokio::fs::read(path).await.map_err(gone)
+/// Where files of resources may be, wherever links lead.
+fn places(project: &Project, host: &Host) -> Vec<PathBuf> {
+    let mut all = project.places("resources");
+    all.extend(providers::roots(project, host));
+    all
 }
 
 fn read(value: &Value, path: &Path) -> Result<Said, String> {

@@ -1,5 +1,6 @@
 //! Which files of a folder are programs, and what they are called.
 
+use crate::call_files::open_regular;
 use crate::interpreter::{Known, Start, System};
 use crate::manifest::is_sidecar;
 use std::{
@@ -68,12 +69,13 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
         if name.is_empty() || name.starts_with('.') || name.contains(['\n', '\r']) {
             continue;
         }
-        if path.is_dir() {
+        let Ok(about) = path.metadata() else { continue };
+        if about.is_dir() {
             let is_marked = || MARKED.iter().any(|mark| path.join(mark).is_file());
             if deeper > 0 && !PASSED_OVER.contains(&name) && !is_marked() {
                 walk(&path, deeper - 1, all);
             }
-        } else if all.len() < MOST {
+        } else if about.is_file() && all.len() < MOST {
             all.push(path);
         }
     }
@@ -82,7 +84,7 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
 /// How a file begins.
 pub(crate) fn head(path: &Path) -> Vec<u8> {
     let mut head = vec![];
-    let read = fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let read = open_regular(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     read.map_or(vec![], |_| head)
 }
 

@@ -3,10 +3,10 @@
 //! A file of a project says where a secret is and not what it is. It is fetched when a script
 //! needs it, and what the script shows of it is made unreadable.
 
-use crate::{host::Host, spawn};
+use crate::{call_files, host::Host, spawn};
 use base64::{Engine, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::Value;
-use std::{ops::Range, path::Path, process::Stdio, time::Duration};
+use std::{io, ops::Range, path::Path, process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 use zcp::{
     Content, Output,
@@ -17,6 +17,8 @@ use zcp::{
 const SCHEME: &str = "secret://";
 /// How long a command may take to tell a secret.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The largest file that is a secret.
+const LARGEST: u64 = 1024 * 1024;
 /// Shorter ones would be found in everything.
 const SHORTEST: usize = 4;
 /// What is shown instead.
@@ -44,9 +46,12 @@ pub(crate) async fn fetch(reference: &str, host: &Host, root: &Path) -> Result<S
         .ok_or_else(|| missing("say env, file, cmd or keychain, and which"))?;
     let secret = match kind {
         "env" => host.env(rest).map(str::to_owned).ok_or_else(|| missing("no such variable"))?,
-        "file" => tokio::fs::read_to_string(root.join(rest))
-            .await
-            .map_err(|error| missing(&error.kind().to_string()))?,
+        "file" => {
+            let path = root.join(rest);
+            let read = move || call_files::read_text(&path, LARGEST);
+            let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other);
+            read.flatten().map_err(|error| missing(&error.kind().to_string()))?
+        }
         "cmd" => {
             let words = shell_words::split(rest).map_err(|_| missing("it is no command line"))?;
             told(&words, host, root).await.map_err(|why| missing(&why))?

@@ -1,11 +1,8 @@
 //! Folders of a project as skills: a text for a model, and the files that go with it.
 
-use crate::{project::Project, scan};
+use crate::{call_files, content::LARGEST, project::Project, scan};
 use serde_json::{Map, Value};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 use zcp::Skill;
 
 /// The text every skill has.
@@ -14,10 +11,10 @@ const TEXT: &str = "SKILL.md";
 /// The skills of a project, and what is wrong with them.
 pub(crate) fn skills(project: &Project) -> (Vec<Skill>, Vec<String>) {
     let root = project.folder("skills");
-    let (mut all, mut mistakes) = (vec![], vec![]);
+    let (mut all, mut mistakes, places) = (vec![], vec![], project.places("skills"));
     let texts = scan::files(&root).into_iter().filter(|path| path.ends_with(TEXT));
     for folder in texts.filter_map(|text| text.parent().map(Path::to_path_buf)) {
-        match skill(&folder, &root) {
+        match skill(&folder, &root, &places) {
             Ok(skill) => all.push(skill),
             Err(why) => mistakes.push(format!("{}: {why}", folder.display())),
         }
@@ -25,12 +22,14 @@ pub(crate) fn skills(project: &Project) -> (Vec<Skill>, Vec<String>) {
     (all, mistakes)
 }
 
-fn skill(folder: &Path, root: &Path) -> Result<Skill, String> {
-    let text = fs::read_to_string(folder.join(TEXT)).map_err(|error| error.to_string())?;
+fn skill(folder: &Path, root: &Path, places: &[PathBuf]) -> Result<Skill, String> {
+    let text = call_files::text_inside(&folder.join(TEXT), LARGEST, places);
+    let text = text.map_err(|error| error.to_string())?;
     let path = relative(folder, root);
     let mut skill = Skill::new(path, frontmatter(&text)?);
     for file in scan::files(folder) {
-        let bytes = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let bytes = call_files::read_inside(&file, LARGEST, places)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
         skill = skill.file(relative(&file, folder), bytes);
     }
     Ok(skill)

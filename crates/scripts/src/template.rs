@@ -1,6 +1,6 @@
 //! Texts with places to fill: `{{name}}`, parts that depend on one, other files, and who speaks.
 
-use crate::prompts::Argument;
+use crate::{call_files, prompts::Argument};
 use serde_json::{Map, Value};
 use std::path::Path;
 use zcp::{Content, PromptMessage, Role};
@@ -70,6 +70,9 @@ impl Template {
     }
 }
 
+/// The longest file that a text names.
+const LONGEST: u64 = 1024 * 1024;
+
 /// The text with the files it names in their places.
 fn with_files(text: &str, folder: &Path, depth: usize) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
@@ -82,7 +85,7 @@ fn with_files(text: &str, folder: &Path, depth: usize) -> Result<String, String>
         if !inside || depth == DEEPEST {
             return Err(format!("`{}` is not a file of this folder", name.trim()));
         }
-        let other = std::fs::read_to_string(&path)
+        let other = call_files::text_inside(&path, LONGEST, &[folder.to_path_buf()])
             .map_err(|error| format!("{}: {error}", path.display()))?;
         out.push_str(before);
         out.push_str(with_files(&other, folder, depth + 1)?.trim_end_matches('\n'));

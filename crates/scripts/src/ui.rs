@@ -1,10 +1,10 @@
 //! Pages of a project: user interfaces that clients show beside a tool's answer.
 
-use crate::{content, manifest::read_value, pages, project::Project, scan};
+use crate::{call_files, content, manifest::read_value, pages, project::Project, scan};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -40,7 +40,8 @@ pub(crate) struct Page {
 /// What a page's text comes from.
 #[derive(Debug)]
 enum Source {
-    File(PathBuf),
+    /// A file in its folder.
+    File(PathBuf, PathBuf),
     Made(String),
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn page(folder: &Path, name: &str, project: &Project) -> Result<Optio
             if !inside.is_some_and(|(file, folder)| file.starts_with(folder)) {
                 return Err(wrong(&format!("the page `{entry}` is not in its folder")));
             }
-            (Source::File(file.clone()), file)
+            (Source::File(file.clone(), folder.to_path_buf()), file)
         }
     };
     let uri = format!("ui://{}/{name}", scan::tidy(&project.name()));
@@ -134,15 +135,18 @@ fn resource(uri: &str, source: Source, shown: Map<String, Value>) -> Resource {
 
 impl Source {
     async fn read(&self, uri: &str) -> Result<Vec<u8>, CallError> {
-        let file = match self {
-            Self::File(file) => file,
+        let (file, folder) = match self {
+            Self::File(file, folder) => (file, folder),
             Self::Made(page) => return Ok(page.clone().into_bytes()),
         };
-        let length = tokio::fs::metadata(file).await.map_or(0, |about| about.len());
-        if length > LARGEST {
-            let why = format!("the page has {length} bytes, and may have {LARGEST}");
-            return Err(CallError::new(why));
-        }
-        tokio::fs::read(file).await.map_err(|_| CallError::not_found(uri))
+        let (file, folder) = (file.clone(), folder.clone());
+        let read = move || call_files::read_inside(&file, LARGEST, &[folder]);
+        let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other);
+        read.flatten().map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                CallError::new(format!("the page is too large: {error}"))
+            }
+            _ => CallError::not_found(uri),
+        })
     }
 }

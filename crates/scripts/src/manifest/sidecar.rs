@@ -1,11 +1,9 @@
 //! What is said of a script in a file beside it: JSON, TOML or YAML.
 
 use super::Manifest;
+use crate::call_files;
 use serde_json::Value;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// How such files end, the first that is there counts.
 const ENDINGS: [&str; 5] = ["meta.json", "meta.toml", "meta.yaml", "meta.yml", "meta.jsonc"];
@@ -45,11 +43,7 @@ pub(crate) fn beside(file: &Path) -> Result<Option<Beside>, String> {
 /// A file of JSON, TOML or YAML as a value, by its name.
 pub(crate) fn read_value(path: &Path) -> Result<Value, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let length = fs::metadata(path).map_err(|error| wrong(&error))?.len();
-    if length > LONGEST {
-        return Err(wrong(&format!("it has {length} bytes, and may have {LONGEST}")));
-    }
-    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let text = call_files::read_text(path, LONGEST).map_err(|error| wrong(&error))?;
     let text = text.trim_start_matches('\u{feff}');
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => toml::from_str(text).map_err(|error| wrong(&error)),

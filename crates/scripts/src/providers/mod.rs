@@ -6,6 +6,7 @@ mod reach;
 mod settings;
 
 use crate::{
+    call_files,
     host::Host,
     mcp_bash,
     program::{Given, Program},
@@ -14,6 +15,7 @@ use crate::{
 };
 use std::{
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -185,7 +187,7 @@ fn is_seen(name: &str, host: &Host) -> bool {
 }
 
 /// The folders files are read from.
-fn roots(project: &Project, host: &Host) -> Vec<PathBuf> {
+pub(crate) fn roots(project: &Project, host: &Host) -> Vec<PathBuf> {
     match host.env("MCP_RESOURCES_ROOTS").filter(|roots| !roots.is_empty()) {
         Some(roots) => std::env::split_paths(roots).map(|root| project.root.join(root)).collect(),
         None => vec![project.folder("resources")],
@@ -196,27 +198,30 @@ fn roots(project: &Project, host: &Host) -> Vec<PathBuf> {
 async fn file(uri: &str, project: &Project, host: &Host) -> Result<Vec<u8>> {
     let path = decoded(uri.strip_prefix("file://").unwrap_or(uri));
     let path = project.root.join(Path::new(&path));
-    let not_found = || CallError::NotFound(uri.to_owned());
     // Links are followed before it is looked where they lead. What is there outside is not told.
     let real = path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_default();
     let roots = roots(project, host);
-    let mut roots = roots.iter().filter_map(|root| root.canonicalize().ok());
-    if !roots.any(|root| real.starts_with(root)) {
+    if !roots.iter().filter_map(|root| root.canonicalize().ok()).any(|root| real.starts_with(root))
+    {
         return Err(CallError::new("the file is outside of the folders that may be read"));
     }
-    let path = path.canonicalize().map_err(|_| not_found())?;
-    let about = tokio::fs::metadata(&path).await.map_err(|_| not_found())?;
-    if !about.is_file() {
-        return Err(not_found());
-    }
+    read_file(path, uri, roots, host).await
+}
+
+/// A regular file in one of some folders, which is called `name` where it is not found.
+pub(crate) async fn read_file(
+    path: PathBuf,
+    name: &str,
+    folders: Vec<PathBuf>,
+    host: &Host,
+) -> Result<Vec<u8>> {
     let largest = largest(host);
-    if about.len() > largest {
-        return Err(CallError::new(format!(
-            "it has {} bytes, and may have {largest}",
-            about.len()
-        )));
-    }
-    tokio::fs::read(path).await.map_err(|_| not_found())
+    let read = move || call_files::read_inside(&path, largest, &folders);
+    let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other);
+    read.flatten().map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => CallError::new(error.to_string()),
+        _ => CallError::not_found(name),
+    })
 }
 
 /// `%20` and the like as what they stand for.
