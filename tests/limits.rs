@@ -334,3 +334,17 @@ async fn large_messages_of_one_conversation_are_limited() {
     let ping = client.ask(request("alive", "ping", json!({}))).await;
     assert_eq!(ping["result"], json!({}));
 }
+
+#[tokio::test]
+async fn a_request_has_a_limit_for_its_json_values() {
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-11-25").await;
+    let mut pipe = PipeClient::open(everything(), "2025-11-25").await;
+    for (values, allowed) in [(200_000, true), (300_000, false)] {
+        let args = json!({ "text": "x", "more": vec![0; values] });
+        let message = request(1, "tools/call", call("test_simple_text", args));
+        for answer in [session.ask(&message).await, pipe.ask(message.clone()).await] {
+            assert_eq!(answer["error"]["code"] != -32602, allowed, "{values}: {answer}");
+        }
+    }
+}

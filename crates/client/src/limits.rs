@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use zcp_wire::json::has_more_values;
 
 /// Maximum number of JSON values in a message. In memory each takes many times the bytes it has as
 /// text.
@@ -31,44 +32,16 @@ const SHORT: usize = 16 * 1024;
 
 /// Whether a message has too many values to be read; says so.
 pub(crate) fn too_many(message: &[u8]) -> Option<String> {
-    let is_too_much = message.len() > VALUES && has_more(message, VALUES);
+    let is_too_much = message.len() > VALUES && has_more_values(message, VALUES);
     is_too_much.then(|| format!("a message of the server has more than {VALUES} JSON values"))
 }
 
 /// Reads JSON text that has at most so many values.
 pub(crate) fn read<T: DeserializeOwned>(text: &str, values: usize) -> Result<T, String> {
-    if text.len() > SHORT && has_more(text.as_bytes(), values) {
+    if text.len() > SHORT && has_more_values(text.as_bytes(), values) {
         return Err(format!("it has more than {values} JSON values"));
     }
     serde_json::from_str(text).map_err(|error| error.to_string())
-}
-
-/// Whether JSON text has more values than this: everything that begins an item, a member, an array
-/// or an object counts.
-fn has_more(text: &[u8], limit: usize) -> bool {
-    let mut rest = text;
-    let mut count = 0;
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match byte {
-            b'"' => {
-                // To the end of the string: the first quote that nothing escapes.
-                while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
-                    let is_end = rest[at] == b'"';
-                    rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
-                    if is_end {
-                        break;
-                    }
-                }
-            }
-            b',' | b'[' | b'{' => count += 1,
-            _ => (),
-        }
-        if count > limit {
-            return true;
-        }
-    }
-    false
 }
 
 /// About how many bytes of memory a value takes.
@@ -99,8 +72,8 @@ mod tests {
             (r#"["unfinished,,,\"#, 1),
             ("7", 0),
         ] {
-            assert!(!has_more(text.as_bytes(), count), "{text}");
-            assert!(count == 0 || has_more(text.as_bytes(), count - 1), "{text}");
+            assert!(!has_more_values(text.as_bytes(), count), "{text}");
+            assert!(count == 0 || has_more_values(text.as_bytes(), count - 1), "{text}");
         }
     }
 

@@ -300,6 +300,34 @@ impl Open {
     }
 }
 
+/// Whether JSON text has more values than this: everything that begins an item, a member, an array
+/// or an object counts.
+pub fn has_more_values(text: &[u8], limit: usize) -> bool {
+    let mut rest = text;
+    let mut count = 0;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match byte {
+            b'"' => {
+                // To the end of the string: the first quote that nothing escapes.
+                while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+                    let is_end = rest[at] == b'"';
+                    rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+                    if is_end {
+                        break;
+                    }
+                }
+            }
+            b',' | b'[' | b'{' => count += 1,
+            _ => (),
+        }
+        if count > limit {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

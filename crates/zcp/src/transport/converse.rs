@@ -2,7 +2,7 @@
 
 use super::{
     outbox::Outbox,
-    weight::{NoRoom, Own, Weight},
+    weight::{NoRoom, Own, Weight, check_values},
 };
 use crate::protocol::mcp::Mcp;
 use bytes::Bytes;
@@ -97,6 +97,9 @@ impl Conversation {
         let refuse = |error| self.say(Malformed { id: Some(request.id.clone()), error }.into());
         if self.under_way.is_full() {
             return refuse(too_many());
+        }
+        if let Err(error) = check_values(request) {
+            return refuse(error);
         }
         let bytes = request.params.as_ref().map_or(0, |params| params.len());
         let Ok(weight) = self.weigh(bytes) else {
@@ -236,6 +239,9 @@ pub(crate) fn run_batch(
         Ok(Frame::Request(request)) if Mcp::is_alone(&request) => {
             let error = RpcError::invalid_request("a batch cannot open a conversation");
             failed(request.id, error)
+        }
+        Ok(Frame::Request(request)) if check_values(&request).is_err() => {
+            failed(request.id, RpcError::invalid_params("the request has too many JSON values"))
         }
         Ok(frame) => mcp.send(frame, extensions.clone()),
     };

@@ -4,6 +4,7 @@ use crate::runtime::Runtime;
 use http::Extensions;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use zcp_wire::{Request, RpcError, json::has_more_values};
 
 /// Bytes from which on a message counts. What is smaller is bounded by the number of connections
 /// and calls.
@@ -40,6 +41,19 @@ impl Default for Own {
 pub(crate) struct Weight(#[expect(dead_code, reason = "it is held")] Arc<Taken>);
 
 type Taken = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// The maximum number of JSON values in the parameters of a request. In memory each takes many times
+/// the bytes it has as text.
+const VALUES: usize = 250_000;
+
+/// Refuses parameters that would take far more memory than their text.
+pub(crate) fn check_values(request: &Request) -> Result<(), RpcError> {
+    let params = request.params.as_deref().unwrap_or_default();
+    if params.len() < LARGE || !has_more_values(params.as_bytes(), VALUES) {
+        return Ok(());
+    }
+    Err(RpcError::invalid_params(format!("a request may have {VALUES} JSON values at most")))
+}
 
 /// There is no room for a message now.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::{
     runtime::ctx::Release,
     transport::{
         converse,
-        weight::{LARGE, NoRoom, Weight},
+        weight::{LARGE, NoRoom, Weight, check_values},
     },
 };
 use ::http::{
@@ -94,6 +94,10 @@ async fn post(
     let text = Message::text(body).map_err(refused)?;
     let mut params = Params::default();
     let message = Message::read(&text, &mut params).map_err(refused)?;
+    if let Message::One(Frame::Request(request)) = &message {
+        let id = || Some(request.id.clone());
+        check_values(request).map_err(|error| status::refused(id(), error))?;
+    }
     // A task counts for the network its caller comes from.
     if let Some(peer) = watch.and_then(Watch::peer)
         && params.may_begin_task()
