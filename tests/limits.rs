@@ -20,8 +20,14 @@ use zcp::{
     tool,
 };
 use zcp_tests::{
-    away::slow, call, everything, http::HttpServer, initialize, modern, modern_as, notification,
-    pipe::PipeClient, request, response, socket::Socket, sse2024::OldClient,
+    away::{resumable, slow},
+    call, everything,
+    http::HttpServer,
+    initialize, modern, modern_as, notification,
+    pipe::PipeClient,
+    request, response,
+    socket::Socket,
+    sse2024::OldClient,
 };
 
 fn ping(id: impl Into<Value>) -> Value {
@@ -237,6 +243,29 @@ async fn one_address_cannot_take_all_connections() {
         assert!(attempt < 500, "there is room again");
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A conversation that waits for its client goes on with its calls, so it keeps its place.
+#[tokio::test]
+async fn a_lost_socket_that_may_come_back_counts_as_a_connection() {
+    let runtime = everything().build().unwrap();
+    let change = |http: zcp::Http| http.max_connections(64).max_connections_per_address(2);
+    let server = HttpServer::with(runtime, change).await;
+    let (socket, id) = resumable(&server).await;
+    socket.cut();
+    let other = Socket::connect(&server, "").await;
+    sleep(Duration::from_millis(300)).await;
+    assert_ne!(page(&server, [127, 0, 0, 1]).await, Some(200), "both places are taken");
+    drop(other);
+    for attempt in 0.. {
+        if page(&server, [127, 0, 0, 1]).await == Some(200) {
+            break;
+        }
+        assert!(attempt < 500, "there is room again");
+        sleep(Duration::from_millis(10)).await;
+    }
+    // Taking it up again takes its place, too.
+    Socket::connect(&server, &format!("?session={id}&last_event_id=1")).await;
 }
 
 /// Says where its caller is.

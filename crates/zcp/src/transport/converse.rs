@@ -4,7 +4,7 @@ use super::{
     outbox::Outbox,
     weight::{NoRoom, Own, Weight, check_values},
 };
-use crate::protocol::mcp::Mcp;
+use crate::{auth::PeerAddress, protocol::mcp::Mcp};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::{Stream, StreamExt, stream::SelectAll};
@@ -84,11 +84,13 @@ impl Conversation {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why));
             }
-            Ok(Message::Batch(batch)) => match (self.weigh(text.len()), batch.frames(BATCH)) {
-                (_, Err(malformed)) => self.say(malformed.into()),
-                (Err(_), _) => self.refuse(RpcError::internal(NoRoom::WHY)),
-                (Ok(weight), Ok(frames)) => self.batch(frames, &carrying(extensions, weight)),
-            },
+            Ok(Message::Batch(batch)) => {
+                match (self.weigh(text.len(), extensions), batch.frames(BATCH)) {
+                    (_, Err(malformed)) => self.say(malformed.into()),
+                    (Err(_), _) => self.refuse(RpcError::internal(NoRoom::WHY)),
+                    (Ok(weight), Ok(frames)) => self.batch(frames, &carrying(extensions, weight)),
+                }
+            }
             Err(malformed) => self.say(malformed.into()),
         }
     }
@@ -102,7 +104,7 @@ impl Conversation {
             return refuse(error);
         }
         let bytes = request.params.as_ref().map_or(0, |params| params.len());
-        let Ok(weight) = self.weigh(bytes) else {
+        let Ok(weight) = self.weigh(bytes, extensions) else {
             return refuse(RpcError::internal(NoRoom::WHY));
         };
         let frames = self.mcp.call(request, params, carrying(extensions, weight), None);
@@ -110,8 +112,9 @@ impl Conversation {
     }
 
     /// The room that a large message takes: of this conversation, and of the process.
-    fn weigh(&self, bytes: usize) -> Result<Option<Weight>, NoRoom> {
-        Weight::of(bytes, self.mcp.runtime(), Some(&self.room))
+    fn weigh(&self, bytes: usize, extensions: &Extensions) -> Result<Option<Weight>, NoRoom> {
+        let peer = extensions.get::<PeerAddress>().copied();
+        Weight::of(bytes, self.mcp.runtime(), peer, Some(&self.room))
     }
 
     /// Answers what could not be read.

@@ -1,8 +1,15 @@
 //! How many bytes of large messages may be under way in one process.
 
-use crate::runtime::Runtime;
+use crate::{
+    auth::{PeerAddress, network},
+    runtime::Runtime,
+};
 use http::Extensions;
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zcp_wire::{Request, RpcError, json::has_more_values};
 
@@ -17,12 +24,38 @@ const UNIT: usize = 1024;
 /// Bytes of large messages under way in one conversation.
 const OWN: usize = 32 * 1024 * 1024;
 
+/// Bytes of large messages under way that come from one network.
+const OF_ONE: usize = ALL / 4;
+/// Networks that are counted before those without a message under way are forgotten.
+const NETWORKS: usize = 1024;
+
 /// The room for large messages of one runtime.
-struct Room(Arc<Semaphore>);
+struct Room {
+    all: Arc<Semaphore>,
+    // A std mutex: never held across an await.
+    networks: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
+}
 
 impl Default for Room {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ALL / UNIT)))
+        Self { all: Arc::new(Semaphore::new(ALL / UNIT)), networks: Mutex::default() }
+    }
+}
+
+impl Room {
+    /// The share of the network that a message comes from. This machine's own addresses may be a
+    /// proxy's, and have none.
+    fn share(&self, peer: Option<PeerAddress>) -> Option<Arc<Semaphore>> {
+        let network = network(peer?.0.ip());
+        if network.is_loopback() {
+            return None;
+        }
+        let mut networks = self.networks.lock().unwrap_or_else(PoisonError::into_inner);
+        if networks.len() >= NETWORKS {
+            networks.retain(|_, share| share.available_permits() < OF_ONE / UNIT);
+        }
+        let share = networks.entry(network);
+        Some(share.or_insert_with(|| Arc::new(Semaphore::new(OF_ONE / UNIT))).clone())
     }
 }
 
@@ -40,7 +73,7 @@ impl Default for Own {
 #[derive(Clone)]
 pub(crate) struct Weight(#[expect(dead_code, reason = "it is held")] Arc<Taken>);
 
-type Taken = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+type Taken = (OwnedSemaphorePermit, [Option<OwnedSemaphorePermit>; 2]);
 
 /// The maximum number of JSON values in the parameters of a request. In memory each takes many times
 /// the bytes it has as text.
@@ -64,11 +97,12 @@ impl NoRoom {
 }
 
 impl Weight {
-    /// Takes the room of a message, if it is large: of the process, and of the conversation it
-    /// belongs to.
+    /// Takes the room of a message, if it is large: of the process, of the network it comes from,
+    /// and of the conversation it belongs to.
     pub(crate) fn of(
         bytes: usize,
         runtime: &Runtime,
+        peer: Option<PeerAddress>,
         own: Option<&Own>,
     ) -> Result<Option<Self>, NoRoom> {
         if bytes < LARGE {
@@ -76,9 +110,11 @@ impl Weight {
         }
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let take = |room: &Arc<Semaphore>| room.clone().try_acquire_many_owned(units);
+        let room = runtime.shelf::<Room>();
         let own = own.map(|own| take(&own.0)).transpose().map_err(|_| NoRoom)?;
-        let all = take(&runtime.shelf::<Room>().0).map_err(|_| NoRoom)?;
-        Ok(Some(Self(Arc::new((all, own)))))
+        let share = room.share(peer).map(|share| take(&share)).transpose().map_err(|_| NoRoom)?;
+        let all = take(&room.all).map_err(|_| NoRoom)?;
+        Ok(Some(Self(Arc::new((all, [share, own])))))
     }
 
     /// Gives it to a call: its extensions are there until it has ended.
@@ -94,7 +130,7 @@ mod tests {
     #[test]
     fn large_messages_under_way_are_limited_together() {
         let runtime = crate::Server::new("test").build().unwrap();
-        let take = |bytes| Weight::of(bytes, &runtime, None);
+        let take = |bytes| Weight::of(bytes, &runtime, None, None);
         assert!(take(LARGE - 1).unwrap().is_none());
         let mut extensions = Extensions::new();
         let half = take(ALL / 2).unwrap().unwrap();
@@ -104,5 +140,17 @@ mod tests {
         assert!(take(LARGE).is_err());
         drop(extensions);
         assert!(take(LARGE).is_ok());
+    }
+
+    #[test]
+    fn one_network_has_a_share_of_the_room() {
+        let runtime = crate::Server::new("test").build().unwrap();
+        let from = |address: &str, bytes| {
+            let peer = PeerAddress(address.parse().unwrap());
+            Weight::of(bytes, &runtime, Some(peer), None)
+        };
+        let _held = from("192.0.2.1:1", OF_ONE).unwrap();
+        assert!(from("192.0.2.1:2", LARGE).is_err());
+        assert!(from("192.0.2.2:1", LARGE).is_ok());
     }
 }

@@ -192,10 +192,10 @@ pub(crate) async fn upgrade(
     let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).protocols(["mcp"]);
     let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     // The web server starts the task; this makes it one of ours.
-    let owned = (http.tracker.token(), occupied);
+    let owned = http.tracker.token();
     let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
         let _owned = owned;
-        converse(&http, kept, socket, extensions, received).await;
+        converse(&http, kept, socket, extensions, received, occupied).await;
     });
     if let Some(id) = id {
         response.headers_mut().insert(&SESSION_ID, id);
@@ -210,6 +210,7 @@ async fn converse(
     socket: WebSocket,
     extensions: Arc<Extensions>,
     received: Option<u64>,
+    occupied: Option<Occupied>,
 ) {
     let waiting = http.runtime.shelf::<Waiting>();
     if kept.resumable && received.is_none() {
@@ -221,7 +222,7 @@ async fn converse(
     match serve(http, &kept, socket, &connection).await {
         // Another connection has the conversation now.
         _ if taken.is_cancelled() => (),
-        Ended::Lost if kept.resumable => forget_later(http, kept, taken),
+        Ended::Lost if kept.resumable => forget_later(http, kept, taken, occupied),
         Ended::Stopped => kept.stop(),
         _ if waiting.give_up(&kept, &taken) => kept.end(http).await,
         _ => (),
@@ -352,10 +353,17 @@ impl Kept {
     }
 }
 
-/// Ends a conversation whose client does not come back.
-fn forget_later(http: &Arc<Shared>, kept: Arc<Kept>, taken: CancellationToken) {
+/// Ends a conversation whose client does not come back. Until then its calls go on, so it counts as a
+/// connection.
+fn forget_later(
+    http: &Arc<Shared>,
+    kept: Arc<Kept>,
+    taken: CancellationToken,
+    occupied: Option<Occupied>,
+) {
     let shared = http.clone();
     http.tracker.spawn(async move {
+        let _occupied = occupied;
         tokio::select! {
             () = tokio::time::sleep(RETURN) => {
                 if shared.runtime.shelf::<Waiting>().give_up(&kept, &taken) {

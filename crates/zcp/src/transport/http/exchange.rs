@@ -81,13 +81,13 @@ async fn post(
     watch: Option<&Watch>,
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
-    // By what it says it has, before it is read; what does not say may have all.
-    let bytes = body.size_hint().upper().map_or(http.limits.body, |bytes| bytes as usize);
-    let weight = Weight::of(bytes.min(http.limits.body), &http.runtime, None);
-    let weight = weight.map_err(|_| busy(NoRoom::WHY))?;
     let body = read(body, &http.limits, watch).await?;
-    if let Some(weight) = weight.filter(|_| body.len() >= LARGE) {
-        weight.give_to(&mut parts.extensions);
+    if body.len() >= LARGE {
+        let carried = parts.extensions.get::<PeerAddress>().copied();
+        let peer = watch.and_then(Watch::peer).map(PeerAddress).or(carried);
+        let weight = Weight::of(body.len(), &http.runtime, peer, None);
+        let weight = weight.map_err(|_| busy(NoRoom::WHY))?;
+        weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
     }
     check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);

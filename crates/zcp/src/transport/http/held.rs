@@ -8,6 +8,9 @@ use std::{
 /// Bytes of all logs that this process wrote. Beyond it the log that was written longest ago goes.
 const ALL: usize = 256 * 1024 * 1024;
 
+/// Of so many that were written longest ago, the largest goes.
+const OLDEST: usize = 64;
+
 /// The logs that this process wrote.
 pub(super) struct Held {
     max: usize,
@@ -47,12 +50,10 @@ impl Held {
         logs.order.push_back((name, write));
         let mut gone = vec![];
         while logs.total > self.max
-            && let Some((name, at)) = logs.order.pop_front()
+            && let Some(name) = logs.first_to_go(write)
         {
-            if logs.by_name.get(&name).is_some_and(|(_, last)| *last == at) && at != write {
-                logs.remove(&name);
-                gone.push(name);
-            }
+            logs.remove(&name);
+            gone.push(name);
         }
         if logs.order.len() > 2 * logs.by_name.len() + 64 {
             let Logs { by_name, order, .. } = &mut *logs;
@@ -68,6 +69,20 @@ impl Held {
 }
 
 impl Logs {
+    /// The largest of those that were written longest ago: whoever wrote most loses most.
+    fn first_to_go(&mut self, newest: u64) -> Option<Arc<str>> {
+        let last = |logs: &Self, name: &Arc<str>| logs.by_name.get(name).copied();
+        while let Some((name, at)) = self.order.front()
+            && last(self, name).is_none_or(|(_, last)| last != *at)
+        {
+            self.order.pop_front();
+        }
+        let known = self.order.iter().filter_map(|(name, at)| Some((name, at, last(self, name)?)));
+        let written = known.filter(|(_, at, (_, last))| **at == *last && *last != newest);
+        let oldest = written.take(OLDEST).max_by_key(|(_, _, (bytes, _))| *bytes);
+        oldest.map(|(name, ..)| name.clone())
+    }
+
     fn remove(&mut self, log: &str) {
         if let Some((bytes, _)) = self.by_name.remove(log) {
             self.total -= bytes;
@@ -80,13 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_written_longest_ago_goes_first() {
+    fn the_largest_old_log_goes_first() {
         let held = Held { max: 100, logs: Mutex::default() };
+        assert!(held.add("small", 10, 50).is_empty());
         assert!(held.add("a", 40, 50).is_empty());
+        assert!(held.add("a", 40, 50).is_empty(), "it holds 50 at most");
         assert!(held.add("b", 40, 50).is_empty());
-        assert!(held.add("a", 40, 50).is_empty(), "a holds 50 at most");
-        assert_eq!(held.add("c", 30, 50), [Arc::<str>::from("b")]);
-        held.remove("a");
+        assert_eq!(held.add("c", 30, 50), [Arc::<str>::from("a")]);
+        for one in ["small", "b", "c"] {
+            held.remove(one);
+        }
         assert!(held.add("d", 50, 50).is_empty());
         for _ in 0..1000 {
             held.add("d", 1, 50);

@@ -85,7 +85,7 @@ async fn take_over(
     let taken = kept.take();
     http.runtime.shelf::<Waiting>().keep(http, &kept);
     // Its connection may never come to be.
-    forget_later(http, kept.clone(), taken);
+    forget_later(http, kept.clone(), taken, None);
     Ok(Some(kept))
 }
 
