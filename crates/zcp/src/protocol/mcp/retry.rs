@@ -107,8 +107,7 @@ impl Retry {
             Some(state) => unseal(runtime, state, &request.to_text())?,
         };
         // What was never asked has no answer that could be used only once.
-        let once = || runtime.settings.single_use || acts(runtime, op);
-        let fresh = match state.is_none() && once() {
+        let fresh = match state.is_none() && runtime.settings.single_use {
             true => Map::new(),
             false => fresh,
         };
