@@ -10,6 +10,8 @@ from processes import KINDS
 AT_LEAST = {"calls": 60, "progress": 12, "sampling": 15, "elicitation": 15, "subscriptions": 10, "tasks": 4}
 # An SDK may notice this much later that its connection was cut.
 NOTICED_SECONDS = 1
+# The proxy cuts a connection before it writes down when: the client may hear of it first.
+WRITTEN_SECONDS = 0.05
 # Of troubles that are alike, so many are shown.
 SHOWN = 3
 
@@ -58,7 +60,7 @@ def of_client(stage, client):
     for failed in client.failed:
         # A task dies with its replica, whoever is connected to that.
         times = {"subscriptions": cuts["listens"], "tasks": stage.kills}.get(failed["kind"], cuts["calls"])
-        if not any(failed["began"] - NOTICED_SECONDS <= at <= failed["ended"] for at in times):
+        if not any(failed["began"] - NOTICED_SECONDS <= at <= failed["ended"] + WRITTEN_SECONDS for at in times):
             yield "failed, and nothing of it was on a killed server", shown(failed)
     for kind in KINDS:
         enough = int(AT_LEAST[kind] * stage.seconds / 60)
