@@ -2,6 +2,7 @@
 #
 # @param do string        Which.
 # @param [about] string   A file to do it with.
+# @output-files
 use strict;
 use warnings;
 use JSON::PP;
