@@ -8,6 +8,8 @@ use std::{
 /// Bytes of all logs that this process wrote. Beyond it the log that was written longest ago goes.
 const ALL: usize = 256 * 1024 * 1024;
 
+/// What each log counts for at least, however little is in it: its name is held here, too.
+const LEAST: usize = 512;
 /// Of so many that were written longest ago, the largest goes.
 const OLDEST: usize = 64;
 
@@ -44,7 +46,7 @@ impl Held {
         let known = logs.by_name.get_key_value(log);
         let (name, before) =
             known.map_or_else(|| (log.into(), 0), |(name, it)| (name.clone(), it.0));
-        let now = (before + bytes).min(most);
+        let now = (before.max(LEAST) + bytes).min(most.max(LEAST));
         logs.total += now - before;
         logs.by_name.insert(name.clone(), (now, write));
         logs.order.push_back((name, write));
@@ -96,18 +98,19 @@ mod tests {
 
     #[test]
     fn the_largest_old_log_goes_first() {
-        let held = Held { max: 100, logs: Mutex::default() };
-        assert!(held.add("small", 10, 50).is_empty());
-        assert!(held.add("a", 40, 50).is_empty());
-        assert!(held.add("a", 40, 50).is_empty(), "it holds 50 at most");
-        assert!(held.add("b", 40, 50).is_empty());
-        assert_eq!(held.add("c", 30, 50), [Arc::<str>::from("a")]);
+        let held = Held { max: 10_000, logs: Mutex::default() };
+        let add = |log, bytes| held.add(log, bytes, 5000);
+        assert!(add("small", 10).is_empty());
+        assert!(add("a", 4000).is_empty());
+        assert!(add("a", 4000).is_empty(), "it holds 5000 at most");
+        assert!(add("b", 3500).is_empty());
+        assert_eq!(add("c", 3000), [Arc::<str>::from("a")]);
         for one in ["small", "b", "c"] {
             held.remove(one);
         }
-        assert!(held.add("d", 50, 50).is_empty());
+        assert!(add("d", 5000).is_empty());
         for _ in 0..1000 {
-            held.add("d", 1, 50);
+            add("d", 1);
         }
         assert!(held.logs.lock().unwrap().order.len() < 100);
     }
