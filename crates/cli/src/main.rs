@@ -29,8 +29,8 @@ const INTERRUPTED: u8 = 130;
 /// How long what is stopped may take to tidy up.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// Keeps what this process was given from the programs it starts: files that whoever started it left
-/// open, and what is in its memory, its environment among that.
+/// Hides from the programs that this process starts: file descriptors that it inherited, and its own
+/// memory and environment.
 #[cfg(unix)]
 fn harden() {
     // Before there are threads.
@@ -55,9 +55,9 @@ fn main() -> ExitCode {
         print::failure(&zcp_scripts::become_confined(&words), false);
         return ExitCode::from(126);
     }
-    harden();
     let args = Args::parse();
     print::start_log(&args.log, args.json);
+    harden();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {

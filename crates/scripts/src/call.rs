@@ -27,7 +27,7 @@ pub(crate) async fn call(script: &Script, input: &Input) -> Result<Output> {
     let mut record = Record::new(script, &input.ctx);
     let done = record.call(input).await;
     record.end(&done);
-    // Whoever has the answer can rely on the log.
+    // The log entry is written before the client gets the answer.
     if let Some(audit) = script.project.policy.audit.as_ref().filter(|audit| audit.is_required)
         && let Err(error) = audit.written(&script.host.log).await
     {

@@ -76,7 +76,7 @@ impl Choice {
             return None;
         }
         let whole = format!("{}{name}", self.prefix);
-        // A name is of the mount with the longest prefix it begins with, whoever comes first.
+        // A name belongs to the mount with the longest matching prefix, in whatever order they are listed.
         if let Some(taken) = self.taken.iter().find(|taken| whole.starts_with(*taken)) {
             self.warn(&whole, taken);
             return None;

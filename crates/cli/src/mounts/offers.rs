@@ -38,7 +38,7 @@ impl Kind {
             "instructions" => Self::Instructions,
             _ => {
                 let all = "tools, prompts, resources, templates and instructions";
-                return Err(format!("unlocked: `{name}` is none of {all}").into());
+                return Err(format!("unlocked: unknown value `{name}`; use one of {all}").into());
             }
         })
     }
@@ -126,7 +126,7 @@ impl Offers {
         }
     }
 
-    /// Adds something that was written down; says why if it is not what it is said to be.
+    /// Adds an entry of the lock file. Fails if its content does not match its kind.
     pub(super) fn add(&mut self, kind: Kind, said: &Value) -> Result<(), serde_json::Error> {
         match kind {
             Kind::Tool => self.tools.push(read(said)?),

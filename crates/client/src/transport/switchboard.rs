@@ -303,7 +303,7 @@ mod tests {
         let mut events = board.events();
         (0..10).for_each(|_| board.take(long.clone()));
         assert!(queued() <= QUEUED_BYTES + 10 * GAP.len(), "{}", queued());
-        // What was lost is told of, and room is made by whoever takes.
+        // Reports the loss; taking messages out makes room again.
         let mut frames = vec![];
         while let std::task::Poll::Ready(Some(frame)) = events.at_once() {
             frames.push(frame);

@@ -136,8 +136,8 @@ pub(crate) struct Sandbox {
     /// Outside of a folder of its own, only these are written.
     pub(crate) write: Option<Vec<PathBuf>>,
     pub(crate) network: bool,
-    /// Unix sockets, which are refused otherwise where files are: whoever answers on one may do
-    /// with files what the script may not.
+    /// Whether Unix sockets may be opened while files are restricted. Off by default: a service behind
+    /// a socket could open files for the script that the sandbox denies.
     pub(crate) unix_sockets: bool,
     /// To processes that are not its own.
     pub(crate) signals: bool,

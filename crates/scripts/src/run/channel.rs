@@ -18,7 +18,8 @@ use zcp::wire::line::{Line, Lines};
 const FIRST: i32 = 200;
 /// The longest line.
 const LONGEST: usize = 1024 * 1024;
-/// How much is read after the script's end, in bytes and in reads: whoever writes on holds up nobody.
+/// Limits, in bytes and in reads, for the channel after the script has ended: a process that keeps
+/// writing must not block the server.
 const MOST_REST: usize = 1024 * 1024;
 const MOST_READS: usize = 1024;
 

@@ -109,7 +109,7 @@ const HINT: &str = "put what it leads to in its place, or name it in .mcpbignore
 pub(super) struct Files {
     pub(super) kept: Vec<Kept>,
     pub(super) left_out: Vec<LeftOut>,
-    /// What whoever makes the bundle should know.
+    /// Warnings for the author of the bundle.
     pub(super) warnings: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn made(made: &Made, json: bool) -> Result<(), Box<dyn Error>> {
     });
     writeln!(out, "  {} {}: {}", made.name, made.version, counted.join(", "))?;
     if !made.left_out.is_empty() {
-        writeln!(out, "\nLeft out (a line `!NAME` in .mcpbignore packs one all the same):")?;
+        writeln!(out, "\nLeft out (to include one, add a line `!NAME` in .mcpbignore):")?;
         let width = made.left_out.iter().map(|one| one.path.chars().count()).max();
         let width = width.unwrap_or(0).min(40);
         for one in &made.left_out {

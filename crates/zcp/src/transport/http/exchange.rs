@@ -83,9 +83,7 @@ async fn post(
     let (mut parts, body) = request.into_parts();
     let body = read(body, &http.limits, watch).await?;
     if body.len() >= LARGE {
-        let carried = parts.extensions.get::<PeerAddress>().copied();
-        let peer = watch.and_then(Watch::peer).map(PeerAddress).or(carried);
-        let weight = Weight::of(body.len(), &http.runtime, peer, None);
+        let weight = Weight::of(body.len(), &http.runtime, peer(watch, &parts), None);
         let weight = weight.map_err(|_| busy(NoRoom::WHY))?;
         weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
     }
@@ -159,8 +157,7 @@ async fn open(
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
-    let carried = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
-    let peer = watch.and_then(Watch::peer).or(carried).map(|peer| network(peer.ip()));
+    let peer = peer(watch, parts).map(|peer| network(peer.0.ip()));
     let live = http.sessions.open(Caller::of(&parts.extensions));
     let mut answered = live.mcp.send(frame, take(&mut parts.extensions));
     let Some(Frame::Response(answer)) = answered.next().await else {
@@ -302,6 +299,12 @@ fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// The peer's address: from the connection, or as a layer or the router left it.
+fn peer(watch: Option<&Watch>, parts: &Parts) -> Option<PeerAddress> {
+    let carried = || parts.extensions.get::<PeerAddress>().copied();
+    watch.and_then(Watch::peer).map(PeerAddress).or_else(carried)
 }
 
 /// There is no room now.
