@@ -7,6 +7,7 @@
 #   need_venv DIR PKG==VER...  the packages are importable by $TOOLS/DIR/bin/python
 #   need_redis                 redis-server is first on PATH
 #   need_ruby                  ruby is first on PATH
+#   need_deny                  cargo-deny is first on PATH
 #   need_languages             what scripts are written in
 #   programs                   $PROGRAMS/zcp and the examples that tests start, not optimised
 #   fixture_program            $FIXTURE, the `everything` example, optimised
@@ -16,6 +17,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TOOLS=$ROOT/target/test-tools
 NODE_VERSION=22.23.2
+DENY_VERSION=0.20.2
 
 BOLD='' RED='' GREEN='' PLAIN=''
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
@@ -148,6 +150,21 @@ exec "$dir/root/usr/bin/$ruby" --disable=gems "\$@"
 END
         chmod +x "$dir/bin/ruby"
         end_install "$dir" "${packages[*]}"
+    fi
+    export PATH="$dir/bin:$PATH"
+}
+
+# Not optimised: it takes a minute to build and seconds to run.
+need_deny() {
+    has cargo-deny && return
+    local dir=$TOOLS/deny
+    if ! is_installed "$dir" "$DENY_VERSION"; then
+        begin_install "$dir" "cargo-deny $DENY_VERSION"
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --version "$DENY_VERSION" --locked \
+            --quiet --debug --no-default-features --root "$dir" --target-dir "$dir/build" ||
+            fail "cargo-deny does not build"
+        rm -rf "$dir/build"
+        end_install "$dir" "$DENY_VERSION"
     fi
     export PATH="$dir/bin:$PATH"
 }
