@@ -83,6 +83,7 @@ impl Rules {
         let read = sandbox.read.as_ref().map(|paths| {
             let mut all: Vec<PathBuf> = paths.iter().map(there).collect();
             all.extend(SYSTEM.map(PathBuf::from));
+            all.extend(resolver().filter(|_| sandbox.network));
             all.extend([needs.sdk.to_path_buf(), needs.project.to_path_buf()]);
             all.extend(own);
             all.extend(write.iter().flatten().cloned());
@@ -105,6 +106,12 @@ impl Rules {
     pub(crate) fn words(&self) -> Vec<String> {
         vec![CONFINED.to_owned(), serde_json::to_string(self).unwrap_or_default()]
     }
+}
+
+/// The file that names this machine's DNS servers. On many systems it is outside of `/etc`, which
+/// only has a link to it.
+fn resolver() -> Option<PathBuf> {
+    std::fs::canonicalize("/etc/resolv.conf").ok().filter(|file| !file.starts_with("/etc"))
 }
 
 /// Where the programs of `PATH` are installed: their folders, and what they need beside these.
