@@ -19,7 +19,7 @@ use zcp::{
     Runtime, Scopes, Server, Service, Tool, View,
 };
 use zcp_tests::{
-    away::{SESSION, at, tool},
+    away::{SESSION, at, first_id, modern_slow, resumable, resume, slow, tool},
     call, everything,
     http::HttpServer,
     initialize, modern, notification,
@@ -144,6 +144,58 @@ async fn what_a_layer_refuses_does_not_happen() {
     assert_eq!(listen.status, 403);
     let challenge = &listen.headers["www-authenticate"];
     assert_eq!(challenge, "Bearer error=\"insufficient_scope\", scope=\"admin\"");
+}
+
+#[tokio::test]
+async fn resuming_and_ending_a_session_pass_the_layers() {
+    let refuse = deciding(|call| {
+        let denied = matches!(call.op, Op::Resume | Op::Close);
+        denied.then(|| Fault::Denied("admin".into()))
+    });
+    let server = HttpServer::new(everything().layer(refuse)).await;
+    let session = server.open("2025-11-25").await;
+    let mut stream = session.post(&slow(1, "lost", 30.0)).send().await;
+    let last = first_id(&mut stream).await;
+    drop(stream);
+    assert_eq!(resume(&session, &last).await.status, 403);
+    assert_eq!(session.get().send().await.status, 200, "listening is another operation");
+    assert_eq!(session.delete().send().await.status, 403);
+    let ping = session.ask(&request(2, "ping", json!({}))).await;
+    assert_eq!(ping["result"], json!({}), "the session goes on");
+    let (socket, id) = resumable(&server).await;
+    socket.cut();
+    let again = Socket::try_connect(&server, &format!("?session={id}"), &[]).await;
+    let refused = again.err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|why| why.contains("403")));
+}
+
+#[tokio::test]
+async fn listening_can_be_denied_without_denying_to_resume() {
+    let refuse = deciding(|call| {
+        let denied = matches!(call.op, Op::Listen { .. });
+        denied.then(|| Fault::Denied("listen".into()))
+    });
+    let server = HttpServer::new(everything().layer(refuse)).await;
+    let session = server.open("2025-11-25").await;
+    let mut stream = session.post(&slow(1, "found", 0.5)).send().await;
+    let last = first_id(&mut stream).await;
+    drop(stream);
+    assert_eq!(session.get().send().await.status, 403);
+    let said = resume(&session, &last).await.messages().await;
+    assert_eq!(said.last().unwrap()["id"], 1);
+}
+
+#[tokio::test]
+async fn a_denied_subscription_does_not_say_what_is_there() {
+    let refuse = deciding(|call| {
+        let denied = matches!(call.op, Op::Subscribe { .. });
+        denied.then(|| Fault::Denied("read".into()))
+    });
+    let mut client = PipeClient::open(everything().layer(refuse), "2025-11-25").await;
+    for uri in ["test://watched-resource", "test://no-such-resource"] {
+        let answer = client.ask(request(1, "resources/subscribe", json!({ "uri": uri }))).await;
+        assert_eq!(answer["error"]["code"], 403, "{uri}");
+    }
 }
 
 #[tokio::test]
@@ -274,6 +326,21 @@ async fn a_stream_ends_when_its_caller_expires() {
     let headers = [("x-user", "ann"), ("x-seconds", "0.5")];
     let mut socket = Socket::try_connect(&server, "", &headers).await.unwrap();
     assert_eq!(socket.next().await, None, "the socket ends");
+}
+
+#[tokio::test]
+async fn the_stream_of_a_call_ends_when_its_caller_expires() {
+    let server = signed(everything()).await;
+    let open = server.post(&initialize(1, "2025-11-25")).header("x-user", "ann").send().await;
+    let id = open.headers[SESSION].to_str().unwrap().to_owned();
+    let (in_session, stateless) = (slow(1, "expires", 30.0), modern_slow("expires too", 30.0));
+    for call in [at(&server, &id, &in_session), server.post(&stateless)] {
+        let stream = call.header("x-user", "ann").header("x-seconds", "0.5").send().await;
+        assert!(stream.is_stream());
+        let ends = tokio::time::timeout(Duration::from_secs(10), stream.messages()).await;
+        let said = ends.expect("the stream ends");
+        assert!(said.iter().all(|message| message["result"].is_null()), "{said:?}");
+    }
 }
 
 #[tokio::test]

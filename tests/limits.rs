@@ -377,3 +377,30 @@ async fn a_request_has_a_limit_for_its_json_values() {
         }
     }
 }
+
+#[tokio::test]
+async fn medium_messages_count_towards_the_limit() {
+    let mut client = PipeClient::open(everything(), "2025-11-25").await;
+    // 700 messages of 60 KB are more than 32 MiB, and fewer than 1024 calls.
+    let pad = "x".repeat(60_000);
+    for id in 0..700 {
+        let mut call = slow(id, &format!("medium-{id}"), 30.0);
+        call["params"]["_meta"] = json!({ "pad": pad });
+        client.send(call).await;
+    }
+    let refused = client.until(&json!(699)).await.pop().unwrap();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("too many large messages"), "{why}");
+}
+
+#[tokio::test]
+async fn input_responses_over_64_kibibytes_are_refused() {
+    let mut client = PipeClient::new(everything());
+    for (bytes, allowed) in [(60_000, true), (70_000, false)] {
+        let mut params = call("test_simple_text", json!({}));
+        params["inputResponses"] =
+            json!({ "pad": { "action": "accept", "content": { "pad": "x".repeat(bytes) } } });
+        let answer = client.ask(modern(1, "tools/call", params)).await;
+        assert_eq!(answer["error"]["code"] != -32602, allowed, "{bytes}: {answer}");
+    }
+}

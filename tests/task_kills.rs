@@ -2,9 +2,13 @@
 
 use serde_json::{Value, json};
 use std::{
+    convert::Infallible,
     process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
+use tower::{ServiceExt, layer::layer_fn, service_fn};
+use zcp::{Call, Fault, Op, Outcome, Service, TaskOp, store::sqlite::Sqlite};
 use zcp_client::{
     Client, Error, Started, Task, TaskStatus,
     wire::{
@@ -12,7 +16,10 @@ use zcp_client::{
         mcp::elicitation::{Action, ElicitResult},
     },
 };
-use zcp_tests::{examples::zcp, folder::Folder, redis::RedisServer, replica::Replica};
+use zcp_tests::{
+    everything, examples::zcp, folder::Folder, http::HttpServer, redis::RedisServer,
+    replica::Replica,
+};
 
 const DESIGNS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
@@ -207,4 +214,36 @@ async fn a_task_that_several_look_at_is_taken_over_once() {
     for n in 0..tasks.len() {
         assert_eq!(started(n).await, 1, "once-{n}");
     }
+}
+
+#[tokio::test]
+async fn a_task_that_the_layers_deny_is_not_taken_over() {
+    let folder = Folder::new("task-denied");
+    let file = folder.0.join("state.sqlite");
+    let mut replica = Replica::everything(&["--data", &file.to_string_lossy()]).await;
+    let before = client(&replica, Revision::V2026_07_28).await;
+    let args = json!({ "seconds": 1, "label": "denied" });
+    let task = begin(&before, "slow_compute", args).await;
+    replica.kill();
+    let deny = layer_fn(|inner: Service| {
+        Service::new(service_fn(move |call: Call| {
+            let inner = inner.clone();
+            async move {
+                match &call.op {
+                    Op::Task(TaskOp::Resume { tool, .. }) => {
+                        assert_eq!(tool, "slow_compute");
+                        Ok::<_, Infallible>(Outcome::Fault(Fault::Denied("resume".into())))
+                    }
+                    _ => inner.oneshot(call).await,
+                }
+            }
+        }))
+    });
+    let store = Arc::new(Sqlite::open(file).expect("it opens"));
+    let server = HttpServer::new(everything().shared_store(store).layer(deny)).await;
+    let http = zcp_client::Http::new(server.url("/mcp")).expect("a URL");
+    let builder = Client::builder("kills", "1").revision(Revision::V2026_07_28).tasks();
+    let after = builder.connect(http).await.expect("it is reached");
+    let denied = after.task(task.id()).result().await.expect_err("it is not taken over");
+    assert!(denied.to_string().contains("resume"), "{denied}");
 }

@@ -64,11 +64,11 @@ impl Remote {
         }))
     }
 
-    /// Whether a client has shown it. An answer and a session's GET stream have no `_meta` to show
-    /// it in; the question and the session were begun with it.
+    /// Whether a client has shown it. An answer, the GET stream of a session, its resumption and its
+    /// end have no `_meta` to show it in; the question and the session were begun with it.
     fn allows(&self, call: &Call) -> bool {
         match call.op {
-            Op::Answer { .. } => true,
+            Op::Answer { .. } | Op::Resume | Op::Close => true,
             Op::Listen { .. } if call.ctx.params().is_none() => true,
             _ => self.is_shown(&call.ctx),
         }

@@ -69,11 +69,15 @@ pub enum Op {
     Cancel { id: Id },
     /// The answer to a question that the server asked in the session.
     Answer { id: Option<Id> },
+    /// A new connection continues a session: the rest of a call's stream, or a WebSocket.
+    Resume,
+    /// The session ends.
+    Close,
 }
 
 impl Op {
     /// What metrics and traces call each kind of operation.
-    pub(crate) const LABELS: [&str; 19] = [
+    pub(crate) const LABELS: [&str; 21] = [
         "list tools",
         "list prompts",
         "list resources",
@@ -93,6 +97,8 @@ impl Op {
         "set level",
         "cancel",
         "answer",
+        "resume",
+        "close",
     ];
 
     /// What metrics and traces call it.
@@ -118,6 +124,8 @@ impl Op {
             Self::SetLevel { .. } => 16,
             Self::Cancel { .. } => 17,
             Self::Answer { .. } => 18,
+            Self::Resume => 19,
+            Self::Close => 20,
         }
     }
 
@@ -139,7 +147,9 @@ impl Op {
             | Self::Listen { .. }
             | Self::SetLevel { .. }
             | Self::Cancel { .. }
-            | Self::Answer { .. } => None,
+            | Self::Answer { .. }
+            | Self::Resume
+            | Self::Close => None,
         }
     }
 }

@@ -346,7 +346,9 @@ impl Core {
             | Op::Listen { .. }
             | Op::SetLevel { .. }
             | Op::Cancel { .. }
-            | Op::Answer { .. } => Outcome::Done,
+            | Op::Answer { .. }
+            | Op::Resume
+            | Op::Close => Outcome::Done,
         }
     }
 

@@ -119,7 +119,7 @@ impl RateLimit {
     fn counted(&self, call: &Call) -> Option<Counted> {
         let tool = match &call.op {
             // Whoever made a call may always stop it, and answer what it asks.
-            Op::Cancel { .. } | Op::Answer { .. } => return None,
+            Op::Cancel { .. } | Op::Answer { .. } | Op::Close => return None,
             // Only tools that are there: a caller can think of any number of names.
             Op::CallTool { name, .. } if self.each_tool => {
                 let catalog = call.ctx.about().runtime.catalog();
@@ -140,10 +140,15 @@ impl RateLimit {
         };
         if buckets.len() >= CALLERS && !buckets.contains_key(&counted) {
             buckets.retain(|_, bucket| fill(bucket) < self.burst);
-            // All of them are in use: somebody must wait.
-            if buckets.len() >= CALLERS {
-                let step = Duration::try_from_secs_f64(1.0 / self.rate);
-                return Err(step.unwrap_or(Duration::MAX));
+            // All of them are in use. The caller who used least of its limit is forgotten, so that
+            // no number of callers can lock out a new one.
+            let fullest =
+                |one: &(_, &Bucket), other: &(_, &Bucket)| fill(one.1).total_cmp(&fill(other.1));
+            if buckets.len() >= CALLERS
+                && let Some(least) =
+                    buckets.iter().max_by(fullest).map(|(counted, _)| counted.clone())
+            {
+                buckets.remove(&least);
             }
         }
         let full = Bucket { tokens: self.burst, filled: now };
@@ -255,5 +260,28 @@ impl fmt::Debug for RateLimit {
             .field("rate", &self.rate)
             .field("burst", &self.burst)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(number: usize) -> Counted {
+        Counted { who: Who::Principal(Principal::new(number.to_string())), tool: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_callers_lock_out_no_new_one() {
+        let limit = RateLimit::per_second(0.001).burst(2.0);
+        for number in 0..CALLERS {
+            limit.take(caller(number)).expect("its first call");
+            limit.take(caller(number)).expect("its second call");
+        }
+        assert!(limit.take(caller(0)).is_err(), "the limit of one who is known holds");
+        for number in CALLERS..CALLERS + 3 {
+            limit.take(caller(number)).expect("a new caller");
+        }
+        assert_eq!(limit.buckets.lock().expect("nothing panicked").len(), CALLERS);
     }
 }

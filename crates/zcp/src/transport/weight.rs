@@ -1,4 +1,4 @@
-//! How many bytes of large messages may be under way in one process.
+//! How many bytes of messages may be under way in one process.
 
 use crate::{
     auth::{PeerAddress, network},
@@ -13,9 +13,9 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zcp_wire::{Request, RpcError, json::has_more_values};
 
-/// Bytes from which on a message counts. What is smaller is bounded by the number of connections
-/// and calls.
-pub(crate) const LARGE: usize = 64 * 1024;
+/// Bytes from which on a message counts. Smaller messages are bounded by the number of calls: those
+/// of one conversation have 4 MiB at most.
+pub(crate) const LARGE: usize = 4 * 1024;
 /// Bytes of large messages under way in one process.
 const ALL: usize = 512 * 1024 * 1024;
 /// What is counted at a time.
@@ -82,7 +82,7 @@ const VALUES: usize = 250_000;
 /// Refuses parameters that would take far more memory than their text.
 pub(crate) fn check_values(request: &Request) -> Result<(), RpcError> {
     let params = request.params.as_deref().unwrap_or_default();
-    if params.len() < LARGE || !has_more_values(params.as_bytes(), VALUES) {
+    if params.len() < VALUES || !has_more_values(params.as_bytes(), VALUES) {
         return Ok(());
     }
     Err(RpcError::invalid_params(format!("a request may have {VALUES} JSON values at most")))

@@ -6,7 +6,7 @@ mod moved;
 use super::{
     DRAIN,
     converse::Conversation,
-    http::{Occupied, Shared},
+    http::{Occupied, Shared, unopened},
     outbox::{Inbox, outbox},
 };
 use crate::{
@@ -180,6 +180,11 @@ pub(crate) async fn upgrade(
             Arc::new(begun)
         }
     };
+    if wish.session.is_some()
+        && let Err(error) = kept.mcp.may_resume(Extensions::clone(&extensions)).await
+    {
+        return unopened(None, error);
+    }
     let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
     if let Some(received) = received
         && kept.missed(&http, received).await.is_err()

@@ -3,7 +3,7 @@
 use super::{
     Mcp, handshake, headers, offer,
     retry::Retry,
-    session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
+    session::Remember,
     tasks::{self, Design},
 };
 use crate::{
@@ -114,6 +114,8 @@ pub(super) enum Then {
     Open(Box<InitializeParams>),
     /// Tell of changes from now on.
     Listen(Filter),
+    /// Tell the session when a resource changes, if there is such a resource.
+    Subscribe(String),
     /// Note it for the session.
     Remember(Remember),
 }
@@ -326,19 +328,14 @@ fn enter_session(
         }
         "resources/subscribe" | "resources/unsubscribe" => {
             let uri = text("uri", params.uri)?.into_owned();
-            if method == "resources/unsubscribe" {
-                let op = Op::Unsubscribe { uri: uri.clone() };
-                Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
-            } else if !session.may_subscribe(&uri) {
-                return Err(RpcError::invalid_params(format!(
-                    "a session may subscribe to {SUBSCRIPTIONS} resources, whose URIs have \
-                     {SUBSCRIBED_BYTES} bytes: unsubscribe from some"
-                )));
-            } else if mcp.runtime.catalog().find_resource(&uri).is_some() {
-                let op = Op::Subscribe { uri: uri.clone() };
-                Step::Guarded(op, Then::Remember(Remember::Subscribe(uri)))
-            } else {
-                return Err(super::render::no_resource(revision, &uri));
+            match method {
+                "resources/subscribe" => {
+                    Step::Guarded(Op::Subscribe { uri: uri.clone() }, Then::Subscribe(uri))
+                }
+                _ => {
+                    let op = Op::Unsubscribe { uri: uri.clone() };
+                    Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
+                }
             }
         }
         _ => Step::Call(operation(mcp, request, params, extensions)?, None),

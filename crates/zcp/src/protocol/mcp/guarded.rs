@@ -6,6 +6,7 @@ use super::{
     entry::{Client, Then},
     failed, offer, render,
     report::Report,
+    session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     shared,
 };
 use crate::{
@@ -71,9 +72,29 @@ impl Mcp {
                 offer::initialize(&self.runtime, revision)
             }
             Then::Listen(filter) => return self.listen(id, revision, filter, caller),
+            Then::Subscribe(uri) => {
+                self.check_subscription(revision, &uri)?;
+                return Ok(self.remember(id, revision, Remember::Subscribe(uri)));
+            }
             Then::Remember(change) => return Ok(self.remember(id, revision, change)),
         };
         Ok(Frames::One(self.response(id, revision, reply)))
+    }
+
+    /// Whether the session may be told of a resource. Only now: a caller whom the layers deny it
+    /// learns nothing of what is there.
+    fn check_subscription(&self, revision: Revision, uri: &str) -> Result<(), RpcError> {
+        let has_room = self.session.as_ref().is_some_and(|session| session.may_subscribe(uri));
+        if !has_room {
+            return Err(RpcError::invalid_params(format!(
+                "a session may subscribe to {SUBSCRIPTIONS} resources, whose URIs have \
+                 {SUBSCRIBED_BYTES} bytes: unsubscribe from some"
+            )));
+        }
+        match self.runtime.catalog().find_resource(uri) {
+            Some(_) => Ok(()),
+            None => Err(render::no_resource(revision, uri)),
+        }
     }
 
     /// Asks the layers whether something may be done that is no request.
@@ -104,6 +125,16 @@ impl Mcp {
         }
         let uris = self.session.as_ref().map(|session| session.subscriptions());
         self.allows(Op::Listen { uris: uris.unwrap_or_default() }, None, extensions).await
+    }
+
+    /// Asks the layers whether a new connection may continue the session.
+    pub(crate) async fn may_resume(&self, extensions: Extensions) -> Result<(), RpcError> {
+        self.allows(Op::Resume, None, extensions).await
+    }
+
+    /// Asks the layers whether the session may be ended.
+    pub(crate) async fn may_close(&self, extensions: Extensions) -> Result<(), RpcError> {
+        self.allows(Op::Close, None, extensions).await
     }
 
     /// Does something that is not answered, if the layers allow it.

@@ -187,3 +187,25 @@ fn bound_to(kind: ListKind, view: &View) -> String {
         Some(view) => format!("cursor:{kind:?} {view}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_kept_for_a_limited_number_of_views() {
+        let runtime = crate::Server::new("test").build().unwrap();
+        let lists = Lists::default();
+        for number in 0..2 * VIEWS {
+            let listing = Listing {
+                catalog: runtime.catalog(),
+                kind: ListKind::Tools,
+                after: None,
+                size: 10,
+                view: View::new(number.to_string()),
+            };
+            lists.page(&runtime, Revision::V2026_07_28, &listing);
+            assert!(lists.encoded.lock().unwrap().views.len() <= VIEWS);
+        }
+    }
+}

@@ -63,7 +63,7 @@ pub(super) async fn exchange(
     let answered = match *request.method() {
         Method::POST => post(http, request, watch).await,
         Method::GET => get(http, &mut request.into_parts().0).await,
-        Method::DELETE => delete(http, &request.into_parts().0).await,
+        Method::DELETE => delete(http, &mut request.into_parts().0).await,
         _ => {
             let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
             response
@@ -127,6 +127,7 @@ async fn stateless(
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
     };
+    let caller = Caller::of(&parts.extensions);
     let mut frames = http
         .stateless
         .post(request, params, &parts.headers, take(&mut parts.extensions))
@@ -144,7 +145,7 @@ async fn stateless(
         Err(_) => None,
     };
     let events = stream::iter(first).chain(frames).map(|frame| event_stream::event(None, &frame));
-    Ok(event_stream::respond(events, http.limits.keep_alive))
+    Ok(event_stream::respond(events.take_until(caller.expired()), http.limits.keep_alive))
 }
 
 /// A handshake opens a session, whose name is in the answer's headers.
@@ -196,7 +197,7 @@ async fn in_session(
             let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
             let frames = batched.frames(converse::BATCH).map_err(refused)?;
             let all = converse::run_batch(&live.mcp, frames, &parts.extensions, &live.batched);
-            return Ok(batch(http, Adopting::new(http, live, Frames::stream(all))).await);
+            return Ok(batch(http, Adopting::new(http, live, Frames::stream(all)), caller).await);
         }
         Message::Batch(_) => {
             let why = "this session's revision has no batches: send one message at a time";
@@ -222,13 +223,14 @@ async fn in_session(
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
-async fn batch(http: &Shared, mut all: Adopting) -> Response {
+async fn batch(http: &Shared, mut all: Adopting, caller: Caller) -> Response {
     let mut responses = vec![];
     while let Some(frame) = all.next().await {
         if !matches!(frame, Frame::Response(_)) {
             let rest = stream::unfold(all, async |mut all| Some((all.next().await?, all)));
             let said = stream::iter(responses).chain(stream::iter([frame])).chain(rest);
             let events = said.map(|frame| event_stream::event(None, &frame));
+            let events = events.take_until(caller.expired());
             return event_stream::respond(events, http.limits.keep_alive);
         }
         responses.push(frame);
@@ -257,13 +259,15 @@ async fn get(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response
     resume::stream(http, live, last, extensions).await
 }
 
-async fn delete(http: &Arc<Shared>, parts: &Parts) -> Result<Response, Response> {
+async fn delete(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response> {
     if session_id(http, parts).is_none() {
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "there is no session to end");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
     let live = find(http, None, parts).await?;
+    let allowed = live.mcp.may_close(take(&mut parts.extensions)).await;
+    allowed.map_err(|error| status::unopened(None, error))?;
     http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::accepted();
     *response.status_mut() = StatusCode::NO_CONTENT;

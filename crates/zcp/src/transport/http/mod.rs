@@ -30,6 +30,7 @@ use axum::{
 use guard::Guard;
 use hyper::body::Incoming;
 use sessions::Sessions;
+pub(crate) use status::unopened;
 use std::{
     convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };

@@ -181,12 +181,15 @@ impl Resumable {
             Ok(other) => Some(other),
             Err(_) => None,
         };
-        self.call.open(self.made.take()).await;
+        let made = self.made.take();
+        let caller = made.as_ref().map(|made| made.caller.clone()).unwrap_or_default();
+        self.call.open(made).await;
         let primed = match self.release.is_some() {
             true => self.call.live.replay().prime(self.call.stream).await.ok(),
             false => None,
         };
         let primer = primed.map(|id| event_stream::message(Some(&id.to_string()), b""));
+        let expired = caller.expired();
         let rest = stream::unfold((self, first), async |(mut call, first)| {
             let next = match first {
                 Some(first) => first,
@@ -194,7 +197,7 @@ impl Resumable {
             };
             Some((call.event(next).await?, (call, None)))
         });
-        event_stream::respond(stream::iter(primer).chain(rest), keep_alive)
+        event_stream::respond(stream::iter(primer).chain(rest).take_until(expired), keep_alive)
     }
 
     async fn event(&mut self, next: Next) -> Option<Vec<u8>> {
@@ -252,7 +255,10 @@ pub(super) async fn stream(
         Some(text) => Some(EventId::parse(text).ok_or_else(unknown)?),
     };
     let caller = Caller::of(&extensions);
-    let allowed = live.mcp.may_listen(extensions.clone()).await;
+    let allowed = match last {
+        Some(id) if id.stream != EVENTS => live.mcp.may_resume(extensions.clone()).await,
+        _ => live.mcp.may_listen(extensions.clone()).await,
+    };
     allowed.map_err(|error| status::unopened(None, error))?;
     let counted = Counted::new(&http.runtime.metrics.streams);
     let closing = http.closing.clone();

@@ -344,3 +344,18 @@ pub(super) async fn append(replay: &Replay, stream: u64, frame: &Frame) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_without_a_connection_are_limited_for_the_process() {
+        let adopted = Adopted::default();
+        let mut places: Vec<_> = (0..ADOPTED_OF_ALL).map(|_| adopted.take()).collect();
+        assert!(places.iter().all(Option::is_some));
+        assert!(adopted.take().is_none());
+        places.pop();
+        assert!(adopted.take().is_some());
+    }
+}
