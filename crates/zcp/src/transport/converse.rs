@@ -29,6 +29,8 @@ pub(crate) struct Conversation {
     mcp: Mcp,
     outbox: Outbox,
     under_way: UnderWay,
+    /// Notifications and responses.
+    unanswered: UnderWay,
     room: Own,
     /// The calls that were not answered at once, and whoever tells what changes.
     pub(crate) tracker: TaskTracker,
@@ -36,8 +38,9 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn new(mcp: Mcp, outbox: Outbox) -> Self {
-        let under_way = UnderWay::default();
-        Self { mcp, outbox, under_way, room: Own::default(), tracker: TaskTracker::new() }
+        let (under_way, unanswered) = (UnderWay::default(), UnderWay::default());
+        let (room, tracker) = (Own::default(), TaskTracker::new());
+        Self { mcp, outbox, under_way, unanswered, room, tracker }
     }
 
     /// Tells of what changes from now on.
@@ -74,12 +77,9 @@ impl Conversation {
         let mut params = Params::default();
         match Message::read(&text, &mut params) {
             Ok(Message::One(Frame::Request(request))) => {
-                self.request(&request, &params, extensions);
+                self.request(&request, &params, text.len(), extensions);
             }
-            Ok(Message::One(frame)) => {
-                let frames = self.mcp.send(frame, Extensions::clone(extensions));
-                self.drive(frames);
-            }
+            Ok(Message::One(frame)) => self.unanswered(frame, text.len(), extensions),
             Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
                 let why = "this revision has no batches: send one message at a time";
                 self.refuse(RpcError::invalid_request(why));
@@ -95,7 +95,14 @@ impl Conversation {
         }
     }
 
-    fn request(&self, request: &Request, params: &Params<'_>, extensions: &Arc<Extensions>) {
+    /// `bytes` are those of the whole message: all of it is held for as long as a part of it is.
+    fn request(
+        &self,
+        request: &Request,
+        params: &Params<'_>,
+        bytes: usize,
+        extensions: &Arc<Extensions>,
+    ) {
         let refuse = |error| self.say(Malformed { id: Some(request.id.clone()), error }.into());
         if self.under_way.is_full() {
             return refuse(too_many());
@@ -103,12 +110,24 @@ impl Conversation {
         if let Err(error) = check_values(request) {
             return refuse(error);
         }
-        let bytes = request.params.as_ref().map_or(0, |params| params.len());
         let Ok(weight) = self.weigh(bytes, extensions) else {
             return refuse(RpcError::internal(NoRoom::WHY));
         };
         let frames = self.mcp.call(request, params, carrying(extensions, weight), None);
-        self.drive(frames);
+        self.drive(frames, &self.under_way);
+    }
+
+    /// A notification or a response. They have a count of their own: a client whose calls fill the
+    /// conversation can still cancel them.
+    fn unanswered(&self, frame: Frame, bytes: usize, extensions: &Arc<Extensions>) {
+        let weight = self.weigh(bytes, extensions);
+        let (false, Ok(weight)) = (self.unanswered.is_full(), weight) else {
+            tracing::warn!("a notification or response is dropped: too many are under way");
+            return;
+        };
+        let extensions = carrying(extensions, weight);
+        let frames = self.mcp.send(frame, Extensions::clone(&extensions));
+        self.drive(frames, &self.unanswered);
     }
 
     /// The room that a large message takes: of this conversation, and of the process.
@@ -128,7 +147,7 @@ impl Conversation {
     }
 
     /// Says what a message is answered with. Most calls are answered at once, and need no task.
-    fn drive(&self, mut frames: Frames) {
+    fn drive(&self, mut frames: Frames, under_way: &UnderWay) {
         while let Poll::Ready(next) = frames.at_once() {
             let Some(frame) = next else { return };
             let is_last = matches!(frame, Frame::Response(_));
@@ -137,7 +156,7 @@ impl Conversation {
                 return;
             }
         }
-        let (outbox, counted) = (self.outbox.clone(), self.under_way.add(1));
+        let (outbox, counted) = (self.outbox.clone(), under_way.add(1));
         self.tracker.spawn(async move {
             let _counted = counted;
             while let Some(frame) = frames.next().await {

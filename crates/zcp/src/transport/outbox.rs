@@ -15,6 +15,8 @@ use tokio::sync::Notify;
 
 /// Texts that may wait before those who can wait do.
 const ROOM: usize = 256;
+/// Bytes of such texts.
+const ROOM_BYTES: usize = 4 * 1024 * 1024;
 
 /// Where texts go in.
 pub(crate) struct Outbox(Arc<Shared>);
@@ -35,6 +37,8 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     texts: VecDeque<ByteString>,
+    /// Of all texts.
+    bytes: usize,
     /// Nobody will read any more.
     closed: bool,
 }
@@ -59,6 +63,12 @@ impl Drop for Outbox {
     }
 }
 
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.texts.len() >= ROOM || self.bytes >= ROOM_BYTES
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -70,6 +80,7 @@ impl Outbox {
     pub(crate) fn push(&self, text: ByteString) {
         let mut waiting = self.0.lock();
         if !waiting.closed {
+            waiting.bytes += text.len();
             waiting.texts.push_back(text);
             drop(waiting);
             self.0.reader.wake();
@@ -91,7 +102,7 @@ impl Outbox {
             let freed = self.0.room.notified();
             match &*self.0.lock() {
                 Waiting { closed: true, .. } => return false,
-                Waiting { texts, .. } if texts.len() < ROOM => return true,
+                waiting if !waiting.is_full() => return true,
                 _ => (),
             }
             freed.await;
@@ -103,9 +114,10 @@ impl Inbox {
     /// The next text if it is there already.
     pub(crate) fn pop(&self) -> Option<ByteString> {
         let mut waiting = self.0.lock();
-        let was_full = waiting.texts.len() >= ROOM;
+        let was_full = waiting.is_full();
         let text = waiting.texts.pop_front();
-        if was_full && waiting.texts.len() < ROOM {
+        waiting.bytes -= text.as_ref().map_or(0, |text| text.len());
+        if was_full && !waiting.is_full() {
             drop(waiting);
             self.0.room.notify_waiters();
         }
@@ -114,7 +126,7 @@ impl Inbox {
 
     /// Whether there is no room.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.lock().texts.len() >= ROOM
+        self.0.lock().is_full()
     }
 
     /// Waits until there is a text; false when there is nothing more to come.

@@ -7,6 +7,7 @@ use crate::{
 use http::Extensions;
 use std::{
     collections::HashMap,
+    fmt,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -73,7 +74,8 @@ impl Default for Own {
 #[derive(Clone)]
 pub(crate) struct Weight(#[expect(dead_code, reason = "it is held")] Arc<Taken>);
 
-type Taken = (OwnedSemaphorePermit, [Option<OwnedSemaphorePermit>; 2]);
+/// Of the process, of the network, of the conversation.
+type Taken = [Option<OwnedSemaphorePermit>; 3];
 
 /// The maximum number of JSON values in the parameters of a request. In memory each takes many times
 /// the bytes it has as text.
@@ -92,13 +94,67 @@ pub(crate) fn check_values(request: &Request) -> Result<(), RpcError> {
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
+impl std::error::Error for NoRoom {}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::WHY)
+    }
+}
+
 impl NoRoom {
     pub(crate) const WHY: &str = "too many large messages are under way: try again later";
 }
 
+/// Takes the room of one message while it arrives: of the process, of the network it comes from,
+/// and of the conversation it belongs to.
+pub(crate) struct Scale<'a> {
+    runtime: &'a Runtime,
+    peer: Option<PeerAddress>,
+    own: Option<&'a Own>,
+    units: usize,
+    taken: Taken,
+}
+
+impl<'a> Scale<'a> {
+    pub(crate) fn new(
+        runtime: &'a Runtime,
+        peer: Option<PeerAddress>,
+        own: Option<&'a Own>,
+    ) -> Self {
+        Self { runtime, peer, own, units: 0, taken: Taken::default() }
+    }
+
+    /// Takes the room of a message that has so many bytes by now, if that is large.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let units = bytes.div_ceil(UNIT);
+        if bytes < LARGE || units <= self.units {
+            return Ok(());
+        }
+        let more = u32::try_from(units - self.units).unwrap_or(u32::MAX);
+        let room = self.runtime.shelf::<Room>();
+        let rooms =
+            [Some(room.all.clone()), room.share(self.peer), self.own.map(|own| own.0.clone())];
+        for (room, taken) in rooms.into_iter().zip(&mut self.taken) {
+            let Some(room) = room else { continue };
+            let permit = room.try_acquire_many_owned(more).map_err(|_| NoRoom)?;
+            match taken {
+                Some(taken) => taken.merge(permit),
+                None => *taken = Some(permit),
+            }
+        }
+        self.units = units;
+        Ok(())
+    }
+
+    /// What was taken; none for a small message.
+    pub(crate) fn weight(self) -> Option<Weight> {
+        (self.units > 0).then(|| Weight(Arc::new(self.taken)))
+    }
+}
+
 impl Weight {
-    /// Takes the room of a message, if it is large: of the process, of the network it comes from,
-    /// and of the conversation it belongs to.
+    /// Takes the room of a whole message, if it is large.
     pub(crate) fn of(
         bytes: usize,
         runtime: &Runtime,
@@ -108,13 +164,9 @@ impl Weight {
         if bytes < LARGE {
             return Ok(None);
         }
-        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        let take = |room: &Arc<Semaphore>| room.clone().try_acquire_many_owned(units);
-        let room = runtime.shelf::<Room>();
-        let own = own.map(|own| take(&own.0)).transpose().map_err(|_| NoRoom)?;
-        let share = room.share(peer).map(|share| take(&share)).transpose().map_err(|_| NoRoom)?;
-        let all = take(&room.all).map_err(|_| NoRoom)?;
-        Ok(Some(Self(Arc::new((all, [share, own])))))
+        let mut scale = Scale::new(runtime, peer, own);
+        scale.grow(bytes)?;
+        Ok(scale.weight())
     }
 
     /// Gives it to a call: its extensions are there until it has ended.

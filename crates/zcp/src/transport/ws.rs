@@ -6,7 +6,7 @@ mod moved;
 use super::{
     DRAIN,
     converse::Conversation,
-    http::{Occupied, Shared, unopened},
+    http::{Held, Occupied, Shared, unopened},
     outbox::{Inbox, outbox},
 };
 use crate::{
@@ -293,6 +293,7 @@ impl Kept {
         let note = Bytes::from(format!("{number} {text}"));
         let kept = Some(http.runtime.settings.session_time);
         let (store, log) = (&http.runtime.store, self.log());
+        let bytes = note.len();
         match store.append(&log, note, KEEP, kept).await {
             // Its number alone: whoever misses the message cannot go on from before it.
             Err(StoreError::TooLarge { .. }) => {
@@ -300,6 +301,7 @@ impl Kept {
             }
             noted => drop(noted?),
         }
+        http.hold(&log, bytes, KEEP.bytes).await;
         self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
         Ok(())
@@ -352,6 +354,7 @@ impl Kept {
             return;
         }
         for log in [self.log(), moved::mail(&self.id)] {
+            http.runtime.shelf::<Held>().remove(&log);
             let _ = http.runtime.store.remove(&log).await;
         }
         let _ = Session::remove(&http.runtime, &self.id).await;

@@ -9,16 +9,15 @@ use super::{
     session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     shared,
 };
-use crate::{
-    auth::Caller,
-    runtime::{
-        call::{Call, Op, Outcome},
-        ctx::Ctx,
-    },
+use crate::runtime::{
+    call::{Call, Op, Outcome},
+    ctx::Ctx,
+    tasks::TaskOp,
 };
 use bytestring::ByteString;
 use futures_util::{StreamExt, stream};
 use http::Extensions;
+use std::sync::Arc;
 use zcp_wire::{Frame, Frames, Id, Notification, Response, Revision, RpcError, params::Params};
 
 impl Mcp {
@@ -32,9 +31,9 @@ impl Mcp {
         then: Then,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
-        let caller = Caller::of(&carried.extensions);
+        let extensions = carried.extensions.clone();
         if !self.runtime.is_layered() {
-            return self.then(id, revision, then, caller);
+            return self.then(id, revision, then, extensions);
         }
         let report = Report::new(self, revision, client, None, carried);
         let mcp = self.clone();
@@ -43,7 +42,8 @@ impl Mcp {
                 let call = Call { op, ctx: Ctx::new(report.clone()) };
                 match mcp.runtime.call(call).await {
                     Outcome::Done => {
-                        let done = mcp.then(id.clone(), revision, then, caller);
+                        let then = mcp.without_denied_tasks(then, &report).await;
+                        let done = mcp.then(id.clone(), revision, then, extensions);
                         done.unwrap_or_else(|error| failed(&id, error))
                     }
                     outcome => {
@@ -61,7 +61,7 @@ impl Mcp {
         id: Id,
         revision: Revision,
         then: Then,
-        caller: Caller,
+        extensions: Arc<Extensions>,
     ) -> Result<Frames, RpcError> {
         let reply = match then {
             Then::Discover => offer::discover(&self.runtime),
@@ -71,7 +71,7 @@ impl Mcp {
                 }
                 offer::initialize(&self.runtime, revision)
             }
-            Then::Listen(filter) => return self.listen(id, revision, filter, caller),
+            Then::Listen(filter) => return self.listen(id, revision, filter, extensions),
             Then::Subscribe(uri) => {
                 self.check_subscription(revision, &uri)?;
                 return Ok(self.remember(id, revision, Remember::Subscribe(uri)));
@@ -79,6 +79,22 @@ impl Mcp {
             Then::Remember(change) => return Ok(self.remember(id, revision, change)),
         };
         Ok(Frames::One(self.response(id, revision, reply)))
+    }
+
+    /// Leaves out the tasks that the caller may not look at: listening to one tells what looking
+    /// at it does.
+    async fn without_denied_tasks(&self, then: Then, report: &Arc<Report>) -> Then {
+        let Then::Listen(mut filter) = then else { return then };
+        let mut allowed = vec![];
+        for id in filter.task_ids {
+            let op = Op::Task(TaskOp::Get { id: id.clone() });
+            let call = Call { op, ctx: Ctx::new(report.clone()) };
+            if !matches!(self.runtime.call(call).await, Outcome::Fault(_)) {
+                allowed.push(id);
+            }
+        }
+        filter.task_ids = allowed;
+        Then::Listen(filter)
     }
 
     /// Whether the session may be told of a resource. Only now: a caller whom the layers deny it

@@ -243,8 +243,9 @@ impl Mcp {
         id: Id,
         revision: Revision,
         filter: Filter,
-        caller: Caller,
+        extensions: Arc<Extensions>,
     ) -> Result<Frames, RpcError> {
+        let caller = Caller::of(&extensions);
         let cancel = CancellationToken::new();
         let registered = self.register(&id, || Arc::new(cancel.clone()))?;
         let mut end = Reply::new(Body::Empty {});
@@ -254,8 +255,8 @@ impl Mcp {
         let frames = listen::listen(&self.runtime, id, wanted, self.closing.clone(), end);
         let frames = frames.take_until(cancel.cancelled_owned()).take_until(caller.expired());
         Ok(Frames::stream(frames.inspect(move |_| {
-            // Its id is in use until it ends.
-            let _ = &registered;
+            // Its id is in use until it ends, and the room that its message takes.
+            let _ = (&registered, &extensions);
         })))
     }
 

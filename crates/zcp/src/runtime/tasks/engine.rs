@@ -243,6 +243,7 @@ impl Engine {
         if let Err(error) = self.store.remove(&key(id)).await {
             tracing::warn!("a task that is to be forgotten is kept: {error}");
         }
+        self.remove_args(id).await;
     }
 
     pub(super) async fn load(&self, id: &str) -> StoreResult<Option<(Record, u64)>> {
@@ -273,6 +274,9 @@ impl Engine {
             if self.store.put(&key(id), text, unchanged, left).await? {
                 self.tell(id, &News::Changed, record.left()).await;
                 if record.status.is_over() {
+                    if record.args_apart {
+                        self.remove_args(id).await;
+                    }
                     self.keep_few(id, &record, bytes).await;
                 }
                 return Ok(Some(record));

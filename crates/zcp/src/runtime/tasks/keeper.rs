@@ -124,7 +124,7 @@ pub(crate) async fn look_after(ctx: &Ctx, id: &str) -> Result<Task, Fault> {
 async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> {
     let core = &runtime.core;
     let engine = &core.engine;
-    let Some((record, _)) = engine.load(&id).await? else { return Ok(()) };
+    let Some((mut record, _)) = engine.load(&id).await? else { return Ok(()) };
     if !record.is_run_by(dead) {
         return Ok(());
     }
@@ -134,7 +134,8 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
     if !engine.presence.is_own(dead) && engine.presence.is_alive(dead).await? {
         return Ok(());
     }
-    if let Err(why) = may_run_again(core, &record) {
+    let has_args = engine.load_args(&id, &mut record).await?;
+    if let Err(why) = may_run_again(core, &record, has_args) {
         let end = End::Fault(Fault::Failed(why.to_owned()));
         let ended = engine.change(&id, |record| {
             let is_dead = record.is_run_by(dead);
@@ -153,9 +154,9 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         Turn::Later(_) => TaskStatus::Queued,
     };
     // Whoever takes over from this process must come across it.
-    let mut noted = record.clone();
-    noted.run_again(&runner, status);
-    engine.note(&id, &noted).await?;
+    let args = record.args.take();
+    record.run_again(&runner, status);
+    engine.note(&id, &record).await?;
     let mut taken = None;
     let changed = engine.change(&id, |record| {
         taken = None;
@@ -167,18 +168,22 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         true
     });
     changed.await?;
-    if let Some(record) = taken {
+    if let Some(mut record) = taken {
+        record.args = args;
         run_again(&runtime, here, &record, runner, slot, id);
     }
     Ok(())
 }
 
 /// A task may run again that had not begun, that waited for an answer, or whose tool says so.
-fn may_run_again(core: &Core, record: &Record) -> Result<(), &'static str> {
+fn may_run_again(core: &Core, record: &Record, has_args: bool) -> Result<(), &'static str> {
     let catalog = core.catalog.borrow();
     let Some(tool) = catalog.find_tool(&record.tool) else {
         return Err("the server that ran this was stopped, and the tool is no longer there");
     };
+    if !has_args {
+        return Err("the server that ran this was stopped, and its arguments are gone");
+    }
     if record.caller().is_none() {
         return Err("the server that ran this was stopped, and its caller cannot be read");
     }

@@ -1,5 +1,6 @@
 //! Calls that go on after they were answered. What a task is, and what can be done with one.
 
+mod args;
 mod engine;
 mod finished;
 mod keeper;

@@ -31,6 +31,9 @@ pub(super) struct Record {
     pub(super) tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) args: Option<String>,
+    /// Whether its arguments have a key of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) args_apart: bool,
     #[serde(default, skip_serializing_if = "StoredCaller::is_anonymous")]
     caller: StoredCaller,
     #[serde(default)]
@@ -142,6 +145,7 @@ impl Record {
         Self {
             tool,
             args,
+            args_apart: false,
             caller: StoredCaller::from(&about.caller),
             client: (*about.client).clone(),
             progress: asked.progress.as_ref().map(ToString::to_string),

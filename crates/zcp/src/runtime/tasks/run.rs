@@ -192,7 +192,10 @@ fn create(engine: &Arc<Engine>, mut record: Record) -> oneshot::Receiver<StoreRe
             Err(error) => Err(error),
             Ok(runner) => {
                 record.runner = runner.to_string();
-                let kept = creating.create(&id, &record).await;
+                let kept = match creating.put_args(&id, &mut record).await {
+                    Ok(()) => creating.create(&id, &record).await,
+                    Err(error) => Err(error),
+                };
                 let place = Place { engine: creating.clone(), id: id.clone(), runner };
                 kept.map(|()| Created { place, record, here })
             }
@@ -330,7 +333,10 @@ impl Engine {
             ours
         };
         match self.change(id, keep_on).await {
-            Ok(Some(record)) => drop(self.note(id, &record).await),
+            Ok(Some(record)) => {
+                let _ = self.keep_args(id, &record).await;
+                drop(self.note(id, &record).await);
+            }
             Ok(None) => (),
             Err(error) => tracing::warn!("a task cannot be kept for longer: {error}"),
         }

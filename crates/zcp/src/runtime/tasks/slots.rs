@@ -17,6 +17,10 @@ pub(super) struct Slots {
     most_waiting: usize,
     /// The most tasks of one caller, running or waiting.
     most_of_one: usize,
+    /// When so many tasks are there, the rest of the places is for callers with few tasks.
+    crowded: usize,
+    /// How many that is.
+    few: usize,
 }
 
 struct Places {
@@ -24,7 +28,14 @@ struct Places {
     /// The most running tasks of one caller.
     running_of_one: usize,
     // A std mutex: never held across an await.
-    callers: Mutex<HashMap<Arc<str>, Caller>>,
+    callers: Mutex<Callers>,
+}
+
+#[derive(Default)]
+struct Callers {
+    by_name: HashMap<Arc<str>, Caller>,
+    /// Tasks of all of them.
+    tasks: usize,
 }
 
 /// A caller who has tasks here.
@@ -101,10 +112,11 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(caller) = callers.get_mut(&self.caller) {
+        callers.tasks -= 1;
+        if let Some(caller) = callers.by_name.get_mut(&self.caller) {
             caller.tasks -= 1;
             if caller.tasks == 0 {
-                callers.remove(&self.caller);
+                callers.by_name.remove(&self.caller);
             }
         }
     }
@@ -113,10 +125,13 @@ impl Drop for Seat {
 impl Slots {
     pub(super) fn new(settings: &Tasks) -> Self {
         let all = settings.at_once.min(Semaphore::MAX_PERMITS);
-        let most_of_one = settings.max_per_caller.unwrap_or_else(|| {
-            let places = settings.at_once.saturating_add(settings.waiting);
-            (places / 4).max(1)
-        });
+        let places = settings.at_once.saturating_add(settings.waiting);
+        let most_of_one = settings.max_per_caller.unwrap_or((places / 4).max(1));
+        // Whoever says how many one caller may have has decided how the places are shared.
+        let crowded = match settings.max_per_caller {
+            Some(_) => usize::MAX,
+            None => places - places / 4,
+        };
         let running_of_one = match settings.max_per_caller {
             Some(most) => most.clamp(1, all),
             None => (all / 4).max(1),
@@ -130,6 +145,8 @@ impl Slots {
             waiting: Arc::default(),
             most_waiting: settings.waiting,
             most_of_one,
+            crowded,
+            few: places / 64,
         }
     }
 
@@ -167,11 +184,15 @@ impl Slots {
 
     fn seat(&self, caller: &str, most: usize) -> Option<Seat> {
         let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = match callers.get_key_value(caller) {
+        let name = match callers.by_name.get_key_value(caller) {
             Some((name, _)) => name.clone(),
             None => Arc::from(caller),
         };
-        let known = callers.entry(name.clone()).or_insert_with(|| Caller {
+        let most = match most != usize::MAX && callers.tasks >= self.crowded {
+            true => most.min(self.few.max(1)),
+            false => most,
+        };
+        let known = callers.by_name.entry(name.clone()).or_insert_with(|| Caller {
             tasks: 0,
             free: Arc::new(Semaphore::new(self.places.running_of_one)),
         });
@@ -179,6 +200,28 @@ impl Slots {
             return None;
         }
         known.tasks += 1;
-        Some(Seat { places: self.places.clone(), caller: name, free: known.free.clone() })
+        let free = known.free.clone();
+        callers.tasks += 1;
+        Some(Seat { places: self.places.clone(), caller: name, free })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_callers_with_many_tasks_leave_places_for_others() {
+        let slots = Slots::new(&Tasks::default());
+        let mut held = vec![];
+        for caller in ["a", "b", "c", "d", "e", "f"] {
+            while let Ok(slot) = slots.take(caller) {
+                held.push(slot);
+            }
+        }
+        for caller in 0..10 {
+            let slot = slots.take(&caller.to_string());
+            held.push(slot.unwrap_or_else(|full| panic!("{caller}: {full:?}")));
+        }
     }
 }

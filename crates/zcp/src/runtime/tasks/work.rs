@@ -94,6 +94,16 @@ impl Untold {
     }
 }
 
+/// Bytes of a progress message that a task's record keeps.
+const MESSAGE: usize = 1024;
+
+fn shortened(message: &str) -> String {
+    match message.len() > MESSAGE {
+        true => format!("{}…", &message[..message.floor_char_boundary(MESSAGE)]),
+        false => message.to_owned(),
+    }
+}
+
 impl Work {
     /// A call somebody waits for.
     pub(super) fn in_front(front: Arc<dyn Reporter>) -> Self {
@@ -311,7 +321,7 @@ impl Reporter for Work {
             _ => {
                 if done.is_finite() {
                     let total = total.filter(|total| total.is_finite());
-                    lock(&self.news).progress = Some((done, total, message.map(str::to_owned)));
+                    lock(&self.news).progress = Some((done, total, message.map(shortened)));
                     self.has_news.notify_one();
                 }
             }

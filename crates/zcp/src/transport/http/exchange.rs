@@ -13,7 +13,7 @@ use crate::{
     runtime::ctx::Release,
     transport::{
         converse,
-        weight::{LARGE, NoRoom, Weight, check_values},
+        weight::{NoRoom, Scale, check_values},
     },
 };
 use ::http::{
@@ -81,12 +81,12 @@ async fn post(
     watch: Option<&Watch>,
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
-    let body = read(body, &http.limits, watch).await?;
-    if body.len() >= LARGE {
-        let weight = Weight::of(body.len(), &http.runtime, peer(watch, &parts), None);
-        let weight = weight.map_err(|_| busy(NoRoom::WHY))?;
-        weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
-    }
+    let (body, weight) = {
+        let mut scale = Scale::new(&http.runtime, peer(watch, &parts), None);
+        let body = read(body, &http.limits, watch, &mut scale).await?;
+        (body, scale.weight())
+    };
+    weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
     check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
@@ -306,13 +306,13 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// The peer's address: from the connection, or as a layer or the router left it.
-fn peer(watch: Option<&Watch>, parts: &Parts) -> Option<PeerAddress> {
+pub(super) fn peer(watch: Option<&Watch>, parts: &Parts) -> Option<PeerAddress> {
     let carried = || parts.extensions.get::<PeerAddress>().copied();
     watch.and_then(Watch::peer).map(PeerAddress).or_else(carried)
 }
 
 /// There is no room now.
-fn busy(why: &str) -> Response {
+pub(super) fn busy(why: &str) -> Response {
     let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
@@ -373,8 +373,9 @@ pub(super) async fn read(
     body: impl Body,
     limits: &Limits,
     watch: Option<&Watch>,
+    scale: &mut Scale<'_>,
 ) -> Result<Bytes, Response> {
-    let collected = collect(Limited::new(body, limits.body));
+    let collected = collect(Limited::new(body, limits.body), scale);
     let collected = match watch {
         None => tokio::time::timeout(limits.read, collected).await.ok(),
         Some(watch) => {
@@ -391,6 +392,7 @@ pub(super) async fn read(
     };
     match collected {
         Some(Ok(body)) => Ok(body),
+        Some(Err(error)) if error.downcast_ref::<NoRoom>().is_some() => Err(busy(NoRoom::WHY)),
         Some(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
             let why = format!("a body may have {} bytes at most", limits.body);
             Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &why))
@@ -401,13 +403,14 @@ pub(super) async fn read(
 }
 
 /// A body of one chunk is not copied.
-async fn collect(body: Limited<impl Body>) -> Result<Bytes, BoxError> {
+async fn collect(body: Limited<impl Body>, scale: &mut Scale<'_>) -> Result<Bytes, BoxError> {
     let mut body = pin!(body);
     let expected = body.size_hint().lower() as usize;
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(chunk) = frame?.into_data() else { continue };
+        scale.grow(first.len() + all.len() + chunk.len())?;
         if first.is_empty() && all.is_empty() {
             first = chunk;
             continue;

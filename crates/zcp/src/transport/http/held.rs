@@ -1,5 +1,7 @@
-//! How many bytes this process keeps for streams that may be resumed, of all sessions together.
+//! How many bytes this process keeps for streams and sockets that may be resumed, of all sessions
+//! together.
 
+use crate::store::Store;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
@@ -14,7 +16,7 @@ const LEAST: usize = 512;
 const OLDEST: usize = 64;
 
 /// The logs that this process wrote.
-pub(super) struct Held {
+pub(crate) struct Held {
     max: usize,
     // A std mutex: never held across an await.
     logs: Mutex<Logs>,
@@ -39,7 +41,7 @@ struct Logs {
 impl Held {
     /// Notes bytes that were added to a log, which holds `most` at most; gives the logs that must
     /// go for them.
-    pub(super) fn add(&self, log: &str, bytes: usize, most: usize) -> Vec<Arc<str>> {
+    fn add(&self, log: &str, bytes: usize, most: usize) -> Vec<Arc<str>> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         logs.writes += 1;
         let write = logs.writes;
@@ -64,8 +66,17 @@ impl Held {
         gone
     }
 
+    /// Notes bytes that were added to a log, and removes the logs that must go for them.
+    pub(crate) async fn note(&self, store: &dyn Store, log: &str, bytes: usize, most: usize) {
+        for log in self.add(log, bytes, most) {
+            if let Err(error) = store.remove(&log).await {
+                tracing::warn!("a log of streams stays until it expires: {error}");
+            }
+        }
+    }
+
     /// A log was removed.
-    pub(super) fn remove(&self, log: &str) {
+    pub(crate) fn remove(&self, log: &str) {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner).remove(log);
     }
 }

@@ -28,6 +28,7 @@ use axum::{
     routing::{any, get, post},
 };
 use guard::Guard;
+pub(crate) use held::Held;
 use hyper::body::Incoming;
 use sessions::Sessions;
 pub(crate) use status::unopened;
@@ -102,6 +103,15 @@ pub(crate) struct Shared {
     /// The server is going: what would never end by itself ends now.
     pub(crate) closing: CancellationToken,
     pub(crate) tracker: TaskTracker,
+}
+
+impl Shared {
+    /// Notes bytes that were added to a log of a conversation, and removes the logs that must go
+    /// for them.
+    pub(crate) async fn hold(&self, log: &str, bytes: usize, most: usize) {
+        let store = &self.runtime.store;
+        self.runtime.shelf::<Held>().note(&**store, log, bytes, most).await;
+    }
 }
 
 impl Http {

@@ -49,7 +49,9 @@ impl Opened {
         self.owners.insert(id.clone(), peer);
         self.unused += 1;
         let mut gone = vec![];
-        if peer.is_some() && own.unused.len() > UNUSED_OF_ONE {
+        // This machine's own addresses may be a proxy's, behind which there are many.
+        let is_one = peer.is_some_and(|peer| !peer.is_loopback());
+        if is_one && own.unused.len() > UNUSED_OF_ONE {
             gone.extend(own.unused.first());
         } else if self.unused > UNUSED {
             let most = self.peers.values_mut().max_by_key(|peer| peer.unused.len());

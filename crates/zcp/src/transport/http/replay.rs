@@ -112,11 +112,7 @@ impl Replay {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
         let bytes = entry.len();
         let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
-        for log in self.held.add(&self.log, bytes, KEEP.bytes) {
-            if let Err(error) = self.store.remove(&log).await {
-                tracing::warn!("a log of streams stays until it expires: {error}");
-            }
-        }
+        self.held.note(&*self.store, &self.log, bytes, KEEP.bytes).await;
         Ok(EventId { stream, position })
     }
 

@@ -2,9 +2,9 @@
 
 use super::{Shared, event_stream, exchange, refusal, status};
 use crate::{
-    auth::{Caller, Principal},
+    auth::{Caller, PeerAddress, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
-    transport::{DRAIN, converse::Conversation, outbox::outbox},
+    transport::{DRAIN, converse::Conversation, outbox::outbox, weight::Scale},
 };
 use ::http::StatusCode;
 use axum::{
@@ -119,9 +119,15 @@ pub(super) async fn post(
     let Some(opened) = opened else {
         return refusal(StatusCode::NOT_FOUND, "no such stream: open one with GET /sse");
     };
-    match exchange::read(body, &http.limits, None).await {
+    let peer = parts.extensions.get::<PeerAddress>().copied();
+    let mut scale = Scale::new(&http.runtime, peer, None);
+    match exchange::read(body, &http.limits, None, &mut scale).await {
         Ok(body) => {
-            opened.conversation.room().await;
+            // What it says is not read: it is to come back when it reads.
+            let room = opened.conversation.room();
+            if tokio::time::timeout(http.limits.read, room).await.is_err() {
+                return exchange::busy("the stream of this conversation is not read");
+            }
             // What came with this message, not with the stream: its caller may show another token.
             opened.conversation.receive(body, &shared(parts.extensions));
             status::accepted()

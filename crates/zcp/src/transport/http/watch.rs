@@ -49,6 +49,8 @@ const REQUEST: u8 = 0;
 const BODY: u8 = 1;
 /// For this server.
 const ANSWER: u8 = 2;
+/// For the client to read a large part of an answer.
+const READ: u8 = 3;
 
 impl Watch {
     fn enter(&self, phase: u8) {
@@ -92,11 +94,11 @@ impl Watch {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has taken too long to send another request. Wakes `context` when this
+    /// Whether the client has taken too long to send another request, or to read an answer. Wakes `context` when this
     /// or [`is_stopping`](Self::is_stopping) changes.
     pub(super) fn is_idle(&self, context: &Context<'_>) -> bool {
         self.waker.register(context.waker());
-        self.is_late() && self.phase.load(Ordering::Relaxed) == REQUEST
+        self.is_late() && matches!(self.phase.load(Ordering::Relaxed), REQUEST | READ)
     }
 
     /// Whether the connection is to end after what is under way; true only once.
@@ -182,7 +184,10 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        // The web server asks for more only when most of this is sent.
+        self.watch.enter(if polled.is_pending() { ANSWER } else { READ });
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -128,9 +128,11 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
             inbox.attend();
             while let Some(text) = inbox.pop() {
                 let letter = Bytes::from(format!("-{text}"));
+                let bytes = letter.len();
                 if let Err(error) = store.append(&log, letter, MAIL, kept_for).await {
                     tracing::warn!("a message of a conversation that moved is lost: {error}");
                 }
+                shared.hold(&log, bytes, MAIL.bytes).await;
             }
             if kept.conversation.tracker.is_empty() {
                 return;

@@ -1,0 +1,216 @@
+//! How much memory messages, logs and answers may take while they are under way.
+#![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
+
+use serde_json::{Value, json};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+use tower::{ServiceExt, layer::layer_fn, service_fn};
+use zcp::{
+    Call, Fault, Op, Outcome, Server, Service, TaskOp, Tool,
+    store::{Memory, Store},
+};
+use zcp_tests::{
+    away::slow, call, everything, http::HttpServer, modern, modern_as, notification,
+    pipe::PipeClient, request, socket::Socket, text,
+};
+
+const MIB: usize = 1024 * 1024;
+
+async fn is_refused(client: &mut PipeClient, id: u64) {
+    let refused = client.until(&json!(id)).await.pop().unwrap();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("too many large messages"), "{why}");
+}
+
+#[tokio::test]
+async fn members_beside_the_parameters_count_as_well() {
+    let mut client = PipeClient::open(everything(), "2025-11-25").await;
+    for id in 0..9 {
+        let mut call = slow(id, &format!("padded-{id}"), 30.0);
+        call["pad"] = json!("x".repeat(4_000_000));
+        client.send(call).await;
+    }
+    is_refused(&mut client, 8).await;
+}
+
+#[tokio::test]
+async fn a_listener_keeps_the_room_of_its_message() {
+    let mut client = PipeClient::new(everything());
+    for id in 0..9 {
+        let mut params = json!({ "notifications": { "toolsListChanged": true } });
+        params["pad"] = json!("x".repeat(4_000_000));
+        client.send(modern(id, "subscriptions/listen", params)).await;
+    }
+    is_refused(&mut client, 8).await;
+}
+
+#[tokio::test]
+async fn a_full_conversation_can_still_be_cancelled() {
+    let mut client = PipeClient::open(everything(), "2025-11-25").await;
+    for id in 0..1025 {
+        client.send(slow(id, &format!("full-{id}"), 60.0)).await;
+    }
+    let refused = client.until(&json!(1024)).await.pop().unwrap();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("1024 calls"));
+    for id in 0..10 {
+        let cancel = json!({ "requestId": id });
+        client.send(notification("notifications/cancelled", cancel)).await;
+    }
+    for attempt in 0.. {
+        let answer = client.ask(request(format!("t{attempt}"), "ping", json!({}))).await;
+        if answer["error"].is_null() {
+            return;
+        }
+        assert!(attempt < 100, "{answer}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn large() -> Server {
+    Server::new("large").tool(Tool::new("large", async || "x".repeat(MIB)))
+}
+
+#[tokio::test]
+async fn logs_of_sockets_are_limited_together() {
+    let store = Arc::new(Memory::default());
+    let server = HttpServer::new(large().shared_store(store.clone())).await;
+    let mut names = vec![];
+    let mut sockets = vec![];
+    for _ in 0..90 {
+        let (mut socket, name) = zcp_tests::away::resumable(&server).await;
+        for id in 0..3 {
+            socket.ask(request(id, "tools/call", call("large", json!({})))).await;
+        }
+        names.push(name);
+        sockets.push(socket);
+    }
+    let mut bytes = 0;
+    for name in names {
+        let log = store.after(&format!("ws/{name}"), 0).await.unwrap_or_default();
+        bytes += log.iter().map(|(_, entry)| entry.len()).sum::<usize>();
+    }
+    assert!(bytes > 128 * MIB && bytes <= 256 * MIB, "{bytes} bytes");
+}
+
+#[tokio::test]
+async fn bodies_count_while_they_arrive() {
+    let server = HttpServer::new(everything()).await;
+    // 140 bodies of nearly 4 MiB, of which the last byte never comes, are more than 512 MiB.
+    let head = |bytes: usize| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {bytes}\r\n\r\n"
+        )
+    };
+    let body = "x".repeat(4 * MIB - 1);
+    let address = server.url("").trim_start_matches("http://").to_owned();
+    let mut waiting = vec![];
+    let mut refused = 0;
+    for _ in 0..140 {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(head(4 * MIB).as_bytes()).await.unwrap();
+        let _ = stream.write_all(body.as_bytes()).await;
+        waiting.push(stream);
+    }
+    for stream in &mut waiting {
+        let mut first = [0; 12];
+        if let Ok(Ok(12)) = timeout(Duration::from_millis(20), stream.read(&mut first)).await {
+            refused += usize::from(first.ends_with(b"503"));
+        }
+    }
+    assert!(refused >= 10, "{refused}");
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_ends_its_connection() {
+    let runtime = large().build().unwrap();
+    let change = |http: zcp::Http| http.read_timeout(Duration::from_millis(200));
+    let server = HttpServer::with(runtime, change).await;
+    let address = server.url("").trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let body = modern(1, "tools/call", call("large", json!({}))).to_string();
+    // Eight answers are more than the buffers of the system hold.
+    for _ in 0..8 {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: large\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+    }
+    sleep(Duration::from_secs(2)).await;
+    let mut read = vec![];
+    let ended = timeout(Duration::from_secs(10), stream.read_to_end(&mut read)).await;
+    assert!(ended.is_ok(), "the connection has ended");
+    assert!(read.len() < 8 * MIB, "{} bytes", read.len());
+}
+
+#[tokio::test]
+async fn what_a_socket_does_not_read_stays_small() {
+    let server = HttpServer::new(large()).await;
+    let mut socket = Socket::connect(&server, "").await;
+    for id in 0..200 {
+        socket.send(modern(id, "tools/call", call("large", json!({})))).await;
+    }
+    // Whoever reads late gets every answer all the same.
+    for _ in 0..200 {
+        assert_eq!(text(&socket.next().await.unwrap()["result"]).len(), MIB);
+    }
+}
+
+/// A client that follows tasks.
+fn follower(id: u64, method: &str, params: Value) -> Value {
+    let tasks = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    modern_as(id, method, params, tasks)
+}
+
+#[tokio::test]
+async fn a_task_that_may_not_be_looked_at_is_not_listened_to() {
+    let deny = layer_fn(|inner: Service| {
+        Service::new(service_fn(move |call: Call| {
+            let inner = inner.clone();
+            async move {
+                match call.op {
+                    Op::Task(TaskOp::Get { .. }) => {
+                        Ok::<_, Infallible>(Outcome::Fault(Fault::Denied("tasks".into())))
+                    }
+                    _ => inner.oneshot(call).await,
+                }
+            }
+        }))
+    });
+    let mut client = PipeClient::new(everything().layer(deny));
+    let slow = call("slow_compute", json!({ "seconds": 0.3, "label": "watched" }));
+    let begun = client.ask(follower(1, "tools/call", slow)).await;
+    let id = begun["result"]["taskId"].clone();
+    assert!(id.is_string(), "{begun}");
+    let filter = json!({ "notifications": { "taskIds": [id] } });
+    client.send(follower(2, "subscriptions/listen", filter)).await;
+    let acknowledged = client.next().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    let told = timeout(Duration::from_secs(1), client.next()).await;
+    assert!(told.is_err(), "{told:?}");
+}
+
+#[tokio::test]
+async fn arguments_of_a_task_are_not_in_its_record() {
+    let store = Arc::new(Memory::default());
+    let mut client = PipeClient::new(everything().shared_store(store.clone()));
+    for (bytes, allowed) in [(500_000, true), (2_000_000, false)] {
+        let mut params = call("slow_compute", json!({ "seconds": 30, "label": "large" }));
+        params["arguments"]["pad"] = json!("x".repeat(bytes));
+        let begun = client.ask(follower(1, "tools/call", params)).await;
+        assert_eq!(begun["error"].is_null(), allowed, "{bytes}: {begun}");
+        let Some(id) = begun["result"]["taskId"].as_str() else { continue };
+        let record = store.get(&format!("task/{id}")).await.unwrap().unwrap();
+        assert!(record.value.len() < 16 * 1024, "{} bytes", record.value.len());
+        assert!(store.get(&format!("args/{id}")).await.unwrap().is_some());
+        client.ask(follower(2, "tasks/cancel", json!({ "taskId": id }))).await;
+        assert!(store.get(&format!("args/{id}")).await.unwrap().is_none());
+    }
+}
