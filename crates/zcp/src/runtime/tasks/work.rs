@@ -98,10 +98,11 @@ impl Untold {
 const MESSAGE: usize = 1024;
 
 fn shortened(message: &str) -> String {
-    match message.len() > MESSAGE {
-        true => format!("{}…", &message[..message.floor_char_boundary(MESSAGE)]),
-        false => message.to_owned(),
+    if message.len() <= MESSAGE {
+        return message.to_owned();
     }
+    let fits = message.char_indices().take_while(|(at, _)| *at < MESSAGE);
+    fits.map(|(_, one)| one).chain(['…']).collect()
 }
 
 impl Work {
