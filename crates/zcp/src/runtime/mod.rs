@@ -31,7 +31,7 @@ use changes::{Change, Changes};
 use complete::Typed;
 use ctx::Ctx;
 use error::CallError;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::Either};
 use http::Extensions;
 use input::Input;
 use merge::watch_catalogs;
@@ -180,21 +180,24 @@ impl Runtime {
     }
 
     /// Runs an operation.
-    pub async fn call(&self, call: Call) -> Outcome {
+    pub fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         let timing = self.metrics.begin(&call.op);
-        let outcome = match &self.layered {
-            None => self.core.dispatch(call).await,
+        let work = match &self.layered {
+            None => Either::Left(self.core.dispatch(call)),
             Some(service) => {
                 let layered = AssertUnwindSafe(service.clone().oneshot(call)).catch_unwind();
-                match layered.await {
+                Either::Right(Box::pin(layered.map(|ended| match ended {
                     Ok(Ok(outcome)) => outcome,
                     Ok(Err(never)) => match never {},
                     Err(_) => Outcome::Fault(Fault::Failed("the call failed unexpectedly".into())),
-                }
+                })))
             }
         };
-        timing.end(&outcome);
-        outcome
+        // Not awaited here: a future that holds another one holds room for it twice.
+        work.map(|outcome| {
+            timing.end(&outcome);
+            outcome
+        })
     }
 
     /// Whether layers decide what is done.
@@ -272,6 +275,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    // What is rare is boxed: every call moves and allocates room for the largest of its branches.
     async fn dispatch(&self, Call { op, ctx }: Call) -> Outcome {
         let catalog = self.catalog.borrow().clone();
         match op {
@@ -287,18 +291,32 @@ impl Core {
                     Way::Wait => (),
                     Way::WaitAWhile => {
                         let wanted = Wanted { name, args, asked: Box::default() };
-                        return tasks::run_or_begin(self, wanted, &ctx).await;
+                        return Box::pin(tasks::run_or_begin(self, wanted, &ctx)).await;
                     }
                     Way::Task(asked) => {
-                        return tasks::begin(self, Wanted { name, args, asked }, &ctx).await;
+                        let wanted = Wanted { name, args, asked };
+                        return Box::pin(tasks::begin(self, wanted, &ctx)).await;
                     }
                     Way::Refused(fault) => return Outcome::Fault(fault),
                 }
-                match self.guard(tool.call(self.input(args, ctx))).await {
+                // Not in a function of its own: its future would hold the arguments once more.
+                let run = caught(|| tool.begin(self.input(args, ctx)));
+                let output = match run {
+                    Ok(run) => self.guard(run).await,
+                    Err(error) => Err(error),
+                };
+                match output.and_then(|output| caught(|| tool.checked(output))) {
                     Ok(output) => Outcome::Tool(output),
                     Err(error) => failed_tool(error),
                 }
             }
+            op => Box::pin(self.dispatch_other(op, ctx, &catalog)).await,
+        }
+    }
+
+    /// The operations that are not called by the thousand.
+    async fn dispatch_other(&self, op: Op, ctx: Ctx, catalog: &Catalog) -> Outcome {
+        match op {
             Op::Task(op) => tasks::call(self, op, &ctx).await,
             Op::ReadResource { uri } => {
                 let Some((resource, variables)) = catalog.find_resource(&uri) else {
@@ -338,9 +356,11 @@ impl Core {
                 let next = all.last().map(|(name, _)| name.clone()).filter(|_| more);
                 Outcome::Folder(all.into_iter().map(|(_, resource)| resource).collect(), next)
             }
-            Op::Complete(complete) => self.complete(&catalog, complete).await,
+            Op::Complete(complete) => self.complete(catalog, complete).await,
             // Allowed by all layers. What follows is the protocol's to do.
-            Op::Open
+            Op::List { .. }
+            | Op::CallTool { .. }
+            | Op::Open
             | Op::Subscribe { .. }
             | Op::Unsubscribe { .. }
             | Op::Listen { .. }
@@ -359,7 +379,11 @@ impl Core {
             return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
         };
         let patient = Self { call_timeout: None, ..self.clone() };
-        match patient.guard(tool.call(self.input(args, ctx))).await {
+        let output = match caught(|| tool.begin(self.input(args, ctx))) {
+            Ok(run) => patient.guard(run).await,
+            Err(error) => Err(error),
+        };
+        match output.and_then(|output| caught(|| tool.checked(output))) {
             Ok(output) => Outcome::Tool(output),
             Err(error) => failed_tool(error),
         }
@@ -397,16 +421,26 @@ impl Core {
 
     /// A panic or too long a time is an error of this call alone.
     async fn guard<T>(&self, work: impl Future<Output = error::Result<T>>) -> error::Result<T> {
-        let caught = AssertUnwindSafe(work).catch_unwind();
         let ended = match self.call_timeout {
-            None => caught.await,
+            None => AssertUnwindSafe(work).catch_unwind().await,
             Some(limit) => {
-                tokio::time::timeout(limit, caught).await.map_err(|_| took_too_long(limit))?
+                let caught = AssertUnwindSafe(work).catch_unwind();
+                let in_time = Box::pin(tokio::time::timeout(limit, caught)).await;
+                in_time.map_err(|_| took_too_long(limit))?
             }
         };
-        // What a panic says may hold secrets; it is on stderr for whoever runs the server.
-        ended.unwrap_or_else(|_| Err(CallError::new("the handler failed unexpectedly")))
+        ended.unwrap_or_else(|_| Err(panicked()))
     }
+}
+
+/// Runs what comes before and after a handler's own work, whose panics are its own, too.
+fn caught<T>(work: impl FnOnce() -> error::Result<T>) -> error::Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
+}
+
+/// What a panic says may hold secrets; it is on stderr for whoever runs the server.
+fn panicked() -> CallError {
+    CallError::new("the handler failed unexpectedly")
 }
 
 fn took_too_long(limit: Duration) -> CallError {

@@ -282,14 +282,19 @@ impl ReadyTool {
         })
     }
 
-    pub(crate) async fn call(&self, input: Input) -> Result<Output> {
+    /// Checks the arguments and begins the call. What it gives is to be [`checked`](Self::checked).
+    pub(crate) fn begin(&self, input: Input) -> Result<BoxFuture<'static, Result<Output>>> {
         if let Some(schema) = &self.check_input {
             let args: Value = serde_json::from_str(input.args_json())
                 .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
             let fits = schema.check(&self.info.input_schema, &args);
             fits.map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
         }
-        let output = (self.run)(input).await?;
+        Ok((self.run)(input))
+    }
+
+    /// What a call gave, if it is what the tool promises.
+    pub(crate) fn checked(&self, output: Output) -> Result<Output> {
         if !output.is_error {
             self.check_output(&output)?;
         }

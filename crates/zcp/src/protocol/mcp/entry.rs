@@ -138,42 +138,40 @@ pub(crate) fn route(
     headers: &HeaderMap,
     runtime: &Runtime,
 ) -> Result<Route, RpcError> {
-    let stateless = params.says_version() || is_modern(headers);
+    let named = if params.says_version() { Ok(None) } else { named_revision(headers) };
+    let is_modern = matches!(named, Ok(Some(revision)) if revision.era() == Era::Stateless);
+    let stateless = params.says_version() || is_modern;
     Ok(match message {
         Message::One(Frame::Request(_) | Frame::Notification(_)) if stateless => Route::Stateless,
-        Message::One(Frame::Request(request)) => match &*request.method {
-            "initialize" => Route::Open,
-            _ if !runtime.settings.handshake => Route::Stateless,
-            _ => Route::Session,
-        },
+        Message::One(Frame::Request(request)) if &*request.method == "initialize" => Route::Open,
+        Message::One(Frame::Request(_)) if !runtime.settings.handshake => Route::Stateless,
         Message::One(Frame::Response(_)) | Message::Batch(_) if stateless => {
             let why = "a body is one request or notification since 2026-07-28";
             return Err(RpcError::invalid_request(why));
         }
-        _ => Route::Session,
+        _ => named.map(|_| Route::Session)?,
     })
 }
 
-fn is_modern(headers: &HeaderMap) -> bool {
-    let named = headers.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
-    let revision = named.and_then(|version| Revision::parse(version.trim()));
-    revision.is_some_and(|revision| revision.era() == Era::Stateless)
+/// The revision that a request's header names, if there is one. None at all is what clients of
+/// 2025-03-26 send: the session knows what they speak.
+fn named_revision(headers: &HeaderMap) -> Result<Option<Revision>, RpcError> {
+    let Some(header) = headers.get(&PROTOCOL_VERSION) else {
+        return Ok(None);
+    };
+    let named = header.to_str().ok().and_then(|version| Revision::parse(version.trim()));
+    named.map(Some).ok_or_else(|| {
+        let version = String::from_utf8_lossy(header.as_bytes());
+        let known = Revision::ALL.map(Revision::as_str).join(", ");
+        RpcError::invalid_request(format!(
+            "MCP-Protocol-Version `{version}` is not supported: use one of {known}"
+        ))
+    })
 }
 
-/// Refuses a session's request whose header names a revision nobody knows. None at all is what
-/// clients of 2025-03-26 send: the session knows what they speak.
+/// Refuses a request of a session whose header names an unknown revision.
 pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), RpcError> {
-    let Some(header) = headers.get(&PROTOCOL_VERSION) else {
-        return Ok(());
-    };
-    let version = String::from_utf8_lossy(header.as_bytes());
-    if Revision::parse(version.trim()).is_some() {
-        return Ok(());
-    }
-    let known = Revision::ALL.map(Revision::as_str).join(", ");
-    Err(RpcError::invalid_request(format!(
-        "MCP-Protocol-Version `{version}` is not supported: use one of {known}"
-    )))
+    named_revision(headers).map(drop)
 }
 
 pub(super) fn enter(

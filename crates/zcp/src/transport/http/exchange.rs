@@ -253,7 +253,7 @@ async fn get(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
-    let live = find(http, None, parts).await?;
+    let live = find_named(http, parts).await?;
     let extensions = take(&mut parts.extensions);
     let last = header(&parts.headers, &LAST_EVENT_ID);
     resume::stream(http, live, last, extensions).await
@@ -265,7 +265,7 @@ async fn delete(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Respo
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
-    let live = find(http, None, parts).await?;
+    let live = find_named(http, parts).await?;
     let allowed = live.mcp.may_close(take(&mut parts.extensions)).await;
     allowed.map_err(|error| status::unopened(None, error))?;
     http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
@@ -274,11 +274,14 @@ async fn delete(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Respo
     Ok(response)
 }
 
+/// The session a GET or DELETE names, if it is there and belongs to the caller.
+async fn find_named(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> {
+    check_version(&parts.headers).map_err(|error| status::refused(None, error))?;
+    find(http, None, parts).await
+}
+
 /// The session a request names, if it is there and belongs to the caller.
 async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    if let Err(error) = check_version(&parts.headers) {
-        return Err(status::refused(id, error));
-    }
     let Some(session) = session_id(http, parts) else {
         let why =
             "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision in `_meta`";
