@@ -1,15 +1,15 @@
 //! A client that is being described: who it is, what it answers, how long it waits.
 
 use crate::{
-    answer::{Answer, Answers},
-    cache::Cache,
     client::Client,
-    eras::Eras,
+    client::pagination::Tools,
+    connection::eras::Eras,
+    connection::listen::Change,
     error::{Error, Result},
-    exchange::{Ids, OnProgress, Patience, Progress, Wish},
-    listen::Change,
-    pages::Tools,
-    pause::Pause,
+    request::answers::{Answer, Answers},
+    request::cache::Cache,
+    request::round_trip::{Ids, OnProgress, Patience, Progress, Wish},
+    support::deadline::Pause,
     transport::Endpoint,
 };
 use serde_json::{Map, Value};

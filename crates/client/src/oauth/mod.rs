@@ -5,19 +5,19 @@ mod dpop;
 mod grant;
 mod loopback;
 mod metadata;
-mod register;
+mod registration;
 mod sign;
 mod tokens;
 mod vault;
 
-pub use register::Registration;
+pub use registration::Registration;
 pub use reqwest::Url;
 pub use sign::SigningKey;
 pub use vault::Vault;
 
 use crate::{
     error::{Error, Result},
-    net,
+    support::url_policy,
     transport::Fate,
 };
 use ::http::Method;
@@ -229,7 +229,7 @@ impl OAuth {
         method: &Method,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        let token = net::encrypted(server.as_str()).ok().and_then(|_| self.shared.current());
+        let token = url_policy::encrypted(server.as_str()).ok().and_then(|_| self.shared.current());
         let request = self.shared.shown(make(), token.as_deref(), method, server);
         request.send().await.map_err(Refusal::Unsent)
     }
@@ -242,7 +242,7 @@ impl OAuth {
         fate: &Fate,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        if let Err(why) = net::encrypted(server.as_str()) {
+        if let Err(why) = url_policy::encrypted(server.as_str()) {
             // No token goes there. If it wants none, that is no harm.
             let response = make().send().await.map_err(Refusal::Unsent)?;
             return match Challenge::of(&response) {

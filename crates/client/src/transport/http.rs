@@ -1,7 +1,7 @@
 //! Streamable HTTP: a POST a message.
 
-mod events;
 mod reading;
+mod session_stream;
 
 pub(super) use reading::{frames_of, is_events};
 
@@ -263,7 +263,7 @@ impl Peer for Talk {
         let Some(session) = self.0.session().clone() else { return Frames::None };
         let way = self.0.clone();
         // A server that lost a call's stream may answer on this one.
-        Frames::stream(events::of(self.0.clone(), session).filter_map(move |frame| {
+        Frames::stream(session_stream::of(self.0.clone(), session).filter_map(move |frame| {
             ready(match frame {
                 Frame::Response(response) => way.deliver(response),
                 other => Some(other),

@@ -9,7 +9,7 @@ pub mod ws;
 
 use crate::{
     error::{Failure, Result},
-    pause::Pause,
+    support::deadline::Pause,
 };
 use ::http::HeaderMap;
 use futures_util::future::BoxFuture;

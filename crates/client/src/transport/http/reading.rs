@@ -3,7 +3,7 @@
 use super::{Way, explain};
 use crate::{
     error::Failure,
-    limits,
+    support::limits,
     transport::{BATCH, Fate},
 };
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};

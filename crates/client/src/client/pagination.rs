@@ -3,7 +3,7 @@
 use crate::{
     client::Shared,
     error::{Error, Result},
-    limits,
+    support::limits,
 };
 use futures_util::{
     Stream, StreamExt, TryStreamExt,

@@ -1,10 +1,10 @@
 //! One request and its one answer: progress, questions on the way, patience.
 
 use crate::{
-    answering::Answering,
     builder::Settings,
     error::{Error, Failure, Late, Result},
-    limits,
+    request::answering::Answering,
+    support::limits,
     transport::{Fate, Headers, Opening},
 };
 use ::http::{Extensions, HeaderMap};

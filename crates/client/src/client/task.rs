@@ -2,10 +2,10 @@
 
 use crate::{
     client::{Client, Shared},
+    connection::listen::jittered,
     error::{Error, Failure, Late, Result},
-    exchange::{Patience, Wish},
-    limits,
-    listen::jittered,
+    request::round_trip::{Patience, Wish},
+    support::limits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,11 +1,11 @@
 //! What a server says beside its answers.
 
 use crate::{
-    answering::Answering,
     builder::Settings,
-    connect::Server,
-    limits,
-    listen::Change,
+    connection::connect::Server,
+    connection::listen::Change,
+    request::answering::Answering,
+    support::limits,
     transport::{Headers, Opened},
 };
 use ::http::Extensions;

@@ -1,13 +1,13 @@
 //! One request, from asking to its answer: questions on the way, progress, patience.
 
 use crate::{
-    cache::Whom,
+    client::task::{self, OnState, Task, TaskState},
     client::{Client, Shared},
-    connect::Line,
+    connection::connect::Line,
     error::{Error, Failure, Late, Result, text_of},
-    exchange::{Exchange, OnProgress, Patience, Progress, Wish},
-    limits,
-    task::{self, OnState, Task, TaskState},
+    request::cache::Whom,
+    request::round_trip::{Exchange, OnProgress, Patience, Progress, Wish},
+    support::limits,
     transport::{Fate, Headers},
 };
 use ::http::{Extensions, HeaderMap, HeaderValue};

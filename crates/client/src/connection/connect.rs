@@ -2,9 +2,9 @@
 
 use crate::{
     builder::Settings,
+    connection::events,
     error::{Error, Failure, Result},
-    events,
-    exchange::{Exchange, Patience, Wish, opening},
+    request::round_trip::{Exchange, Patience, Wish, opening},
     transport::{Endpoint, Fate, Opened, Silence},
 };
 use ::http::{HeaderMap, HeaderValue};

@@ -2,9 +2,9 @@
 
 use crate::{
     client::Shared,
-    connect::Line,
+    connection::connect::Line,
     error::{Error, Failure, Late, Result},
-    limits,
+    support::limits,
     transport::{Fate, GAP, Headers},
 };
 use ::http::Extensions;

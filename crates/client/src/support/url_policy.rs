@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LARGEST: usize = 1024 * 1024;
 
 /// The way to addresses that somebody else named.
-pub(crate) struct Net {
+pub(crate) struct UrlPolicy {
     /// None where there is no encryption to be had.
     client: Option<Client>,
     /// The server is of this network, and may name others that are.
@@ -39,7 +39,7 @@ pub(crate) struct Answered {
     pub(crate) text: Vec<u8>,
 }
 
-impl Net {
+impl UrlPolicy {
     /// A way that leads nowhere near until the server is known to be there.
     pub(crate) fn guarded() -> Self {
         Self::new(false)
@@ -185,33 +185,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_behind_a_proxy_is_not_taken_for_a_near_one() {
-        let net = Net::guarded();
+        let policy = UrlPolicy::guarded();
         let proxy = Some("10.0.0.1:3128".parse().unwrap());
-        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), proxy).await;
-        assert!(net.safe("https://127.0.0.1").is_err());
+        policy.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), proxy).await;
+        assert!(policy.safe("https://127.0.0.1").is_err());
         // A name that leads here now did not do so when it answered.
         let public = Some("8.8.8.8:443".parse().unwrap());
-        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
-        assert!(net.safe("https://127.0.0.1").is_err());
-        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
-        assert!(net.safe("https://127.0.0.1").is_ok());
+        policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
+        assert!(policy.safe("https://127.0.0.1").is_err());
+        policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
+        assert!(policy.safe("https://127.0.0.1").is_ok());
     }
 
     #[tokio::test]
     async fn a_public_server_leads_to_no_address_of_this_network() {
-        let net = Net::guarded();
-        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), None).await;
+        let policy = UrlPolicy::guarded();
+        policy.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), None).await;
         for near in ["https://127.0.0.1", "https://localhost", "http://localhost", "https://[::1]"]
         {
-            assert!(net.safe(near).is_err(), "{near}");
+            assert!(policy.safe(near).is_err(), "{near}");
         }
-        assert!(net.safe("https://1.1.1.1").is_ok());
+        assert!(policy.safe("https://1.1.1.1").is_ok());
         // A name is judged by where it leads.
         let name = || "localhost".parse().unwrap();
-        let found = Guard(net.is_near.clone()).resolve(name()).await;
+        let found = Guard(policy.is_near.clone()).resolve(name()).await;
         assert!(found.err().unwrap().to_string().contains("no public address"));
-        net.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap(), None).await;
-        assert!(net.safe("http://127.0.0.1:2").is_ok());
-        assert!(Guard(net.is_near.clone()).resolve(name()).await.is_ok());
+        policy.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap(), None).await;
+        assert!(policy.safe("http://127.0.0.1:2").is_ok());
+        assert!(Guard(policy.is_near.clone()).resolve(name()).await.is_ok());
     }
 }

@@ -1,6 +1,9 @@
 //! Questions of a server of the handshake era, answered side by side.
 
-use crate::{builder::Settings, limits, pause::Pause};
+use crate::{
+    builder::Settings,
+    support::{deadline::Pause, limits},
+};
 use ::http::Extensions;
 use futures_util::{
     FutureExt, StreamExt,

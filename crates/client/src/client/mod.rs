@@ -1,13 +1,15 @@
 //! The client: what a server offers, as calls.
 
+pub(crate) mod pagination;
+pub(crate) mod task;
+pub(crate) mod tool_call;
+
 use crate::{
     builder::{Builder, Settings},
-    call::Call,
-    connect::{self, Line, Server},
+    connection::connect::{self, Line, Server},
+    connection::listen::{Change, Changes, Subscriptions},
     error::{Error, Result},
-    exchange::{Exchange, Wish},
-    listen::{Change, Changes, Subscriptions},
-    pages,
+    request::round_trip::{Exchange, Wish},
     skills::{OpenSkill, Skill},
     transport::{Endpoint, Fate, Headers},
 };
@@ -21,6 +23,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tool_call::Call;
 use zcp_wire::mcp::{
     completion::{CompleteResult, Completion, Reference},
     logging::Level,
@@ -106,22 +109,22 @@ impl Client {
 
     /// The tools, page by page as they are wanted.
     pub fn tools(&self) -> impl Stream<Item = Result<Tool>> + Send + 'static {
-        pages::tools(self.shared.clone())
+        pagination::tools(self.shared.clone())
     }
 
     /// The resources, page by page as they are wanted.
     pub fn resources(&self) -> impl Stream<Item = Result<Resource>> + Send + 'static {
-        pages::items(self.shared.clone(), "resources/list")
+        pagination::items(self.shared.clone(), "resources/list")
     }
 
     /// The families of resources, page by page as they are wanted.
     pub fn templates(&self) -> impl Stream<Item = Result<ResourceTemplate>> + Send + 'static {
-        pages::items(self.shared.clone(), "resources/templates/list")
+        pagination::items(self.shared.clone(), "resources/templates/list")
     }
 
     /// The prompts, page by page as they are wanted.
     pub fn prompts(&self) -> impl Stream<Item = Result<Prompt>> + Send + 'static {
-        pages::items(self.shared.clone(), "prompts/list")
+        pagination::items(self.shared.clone(), "prompts/list")
     }
 
     /// All tools.
@@ -146,7 +149,7 @@ impl Client {
 
     /// All skills. Nothing of them is fetched until one is opened.
     pub async fn list_skills(&self) -> Result<Vec<Skill>> {
-        pages::items(self.shared.clone(), "skills/list").try_collect().await
+        pagination::items(self.shared.clone(), "skills/list").try_collect().await
     }
 
     /// Fetches a skill's text, if it is what the list says.
