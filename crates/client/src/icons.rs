@@ -51,7 +51,7 @@ impl Client {
 
     async fn fetch_icon(&self, src: &str) -> Result<Vec<u8>, String> {
         let policy = UrlPolicy::guarded();
-        let server = self.shared().endpoint.name().and_then(|name| Url::parse(&name).ok());
+        let server = self.connection().endpoint.name().and_then(|name| Url::parse(&name).ok());
         if let Some(server) = server {
             policy.begin_at(&server, None).await;
         }

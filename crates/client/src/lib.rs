@@ -35,16 +35,12 @@ pub use client::{
     task::{Task, TaskState},
     tool_call::{Call, Started},
 };
-pub use connection::{
-    connect::Server,
-    eras::Eras,
-    listen::{Change, Changes},
-};
+pub use connection::{changes::Changes, eras::Eras, link::Server};
 pub use error::{Error, Failure, Late, Result};
 pub use group::{Group, Listing};
 pub use icons::Picture;
 pub use oauth::{OAuth, Vault};
-pub use request::{answers::Answer, cache::Cache, round_trip::Progress};
+pub use request::{answers::Answer, cache::Cache, change::Change, round_trip::Progress};
 pub use skills::{OpenSkill, Skill};
 pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
 pub use zcp_wire as wire;

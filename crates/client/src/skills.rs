@@ -1,9 +1,10 @@
 //! Skills: texts for a model, used only when they are what the server's list says they are.
 
 use crate::{
-    client::Client,
+    client::{Client, pagination},
     error::{Error, Result},
 };
+use futures_util::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -62,8 +63,20 @@ pub struct OpenSkill {
     text: String,
 }
 
+impl Client {
+    /// All skills. Nothing of them is fetched until one is opened.
+    pub async fn list_skills(&self) -> Result<Vec<Skill>> {
+        pagination::items(self.connection().clone(), "skills/list").try_collect().await
+    }
+
+    /// Fetches a skill's text, if it is what the list says.
+    pub async fn open_skill(&self, skill: &Skill) -> Result<OpenSkill> {
+        OpenSkill::new(self.clone(), skill.clone()).await
+    }
+}
+
 impl OpenSkill {
-    pub(crate) async fn new(client: Client, skill: Skill) -> Result<Self> {
+    async fn new(client: Client, skill: Skill) -> Result<Self> {
         let mut open = Self { client, skill, text: String::new() };
         let bytes = open.read(&open.skill.uri).await?;
         let text = String::from_utf8(bytes).map_err(|_| Error::invalid("a skill is no text"))?;

@@ -4,6 +4,7 @@
 //! Addresses that a server names are reached directly, never through a proxy: a proxy looks names
 //! up itself, and where they lead could not be checked here.
 
+use super::http_error::explain;
 use reqwest::{
     Client, RequestBuilder, Url,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -116,11 +117,10 @@ impl UrlPolicy {
 
 /// Sends a request, and reads its answer as far as it is of a length to be expected.
 pub(crate) async fn send(request: RequestBuilder) -> Result<Answered, String> {
-    let explain = |error: reqwest::Error| crate::transport::http::explain(&error);
-    let mut response = request.send().await.map_err(explain)?;
+    let mut response = request.send().await.map_err(|error| explain(&error))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut text = vec![];
-    while let Some(part) = response.chunk().await.map_err(explain)? {
+    while let Some(part) = response.chunk().await.map_err(|error| explain(&error))? {
         text.extend_from_slice(&part);
         if text.len() > LARGEST {
             return Err(format!("what `{}` says is too long", response.url()));

@@ -8,7 +8,7 @@ pub mod switchboard;
 pub mod ws;
 
 use crate::{
-    error::{Failure, Result},
+    error::{Error, Failure, Late, Result},
     support::deadline::Pause,
 };
 use ::http::HeaderMap;
@@ -148,6 +148,15 @@ impl Fate {
     /// What is known of the other side, if somebody knows.
     pub fn story(&self) -> Option<String> {
         self.0.witness.get().map(|witness| witness())
+    }
+
+    /// Adds what is known of the other side to an error of this request.
+    pub(crate) fn annotate(&self, error: Error) -> Error {
+        match (error, self.story()) {
+            (Error::Late(late), about) => Error::Late(Late { about, ..late }),
+            (Error::Invalid(why), Some(story)) => Error::Invalid(format!("{why}; {story}")),
+            (error, _) => error,
+        }
     }
 
     /// The request waits for the user, until what this gives is dropped: the server's time stands
