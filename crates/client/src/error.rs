@@ -27,6 +27,7 @@ pub enum Error {
 
 /// How long was waited, for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Late {
     /// The time that was given.
     pub after: Duration,

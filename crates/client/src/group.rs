@@ -52,6 +52,7 @@ struct Member {
 
 /// What the members of a group list.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Listing<T> {
     /// All items, member by member.
     pub items: Vec<T>,

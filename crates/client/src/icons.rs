@@ -20,6 +20,7 @@ const KINDS: &[(&str, &[u8])] =
 
 /// A picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Picture {
     /// What it is, by its own bytes: `image/png`, `image/jpeg`, `image/gif`, `image/webp`, or
     /// `image/svg+xml`, which may hold scripts and is to be shown where none run.

@@ -13,6 +13,7 @@ use zcp_wire::mcp::{Listed, content::TextOrBlob, resources::ReadResourceResult};
 
 /// A skill as it is listed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
 pub struct Skill {
     /// Its text, `SKILL.md`.
     pub uri: String,
@@ -31,6 +32,7 @@ impl Listed for Skill {
 /// A skill's files.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Files {
     /// All of them.
     Known(Vec<File>),
@@ -46,6 +48,7 @@ impl Default for Files {
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
 pub struct File {
     /// What it is read by.
     pub uri: String,

@@ -32,6 +32,7 @@ pub(crate) type OnState = Arc<dyn Fn(TaskState) + Send + Sync>;
 /// A task as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct TaskState {
     /// How far it is.
     pub status: TaskStatus,

@@ -46,6 +46,7 @@ pub struct Call<'a> {
 
 /// What a call came to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Started {
     /// It is done.
     Done(CallToolResult),

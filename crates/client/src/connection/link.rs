@@ -19,6 +19,7 @@ use zcp_wire::{
 
 /// Who is at the other end. Names are for display only.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Server {
     /// What is spoken.
     pub revision: Revision,

@@ -18,6 +18,7 @@ use zcp_wire::{Frame, Id, Notification, Peer, Request, json::text};
 
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
 pub struct Progress {
     /// So far.
     pub progress: f64,

@@ -1,11 +1,16 @@
 //! Ways to a server. Each moves frames, and knows no method.
 
 mod environment;
-pub mod http;
-pub mod process;
-pub mod sse2024;
-pub mod switchboard;
-pub mod ws;
+mod http;
+mod process;
+mod sse2024;
+mod switchboard;
+mod ws;
+
+pub use http::Http;
+pub use process::Process;
+pub use sse2024::Sse2024;
+pub use ws::Ws;
 
 use crate::{
     error::{Error, Failure, Late, Result},
@@ -56,6 +61,7 @@ pub trait Endpoint: Send + Sync + 'static {
 
 /// What it means when a server does not answer the first question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Silence {
     /// It is too old to know the question.
     Age,
