@@ -51,7 +51,7 @@ pub(super) fn hear(
                     Some(Frame::Request(question)) if questions == Questions::AsRequests => {
                         answering.begin(&settings.handlers, &*peer, question);
                     }
-                    Some(Frame::Request(_) | Frame::Response(_)) => (),
+                    Some(_) => (),
                 }
             }
         };

@@ -94,7 +94,6 @@ impl RoundTrip<'_> {
                     let result = serde_json::from_str(&result);
                     return result.map_err(|why| self.fate.annotate(Error::invalid(why)));
                 }
-                Some(Frame::Response(_)) => (),
                 Some(Frame::Notification(said)) => {
                     if !answering.withdraw(&said) && self.hear(&said) {
                         deadline = after(idle);
@@ -105,6 +104,7 @@ impl RoundTrip<'_> {
                         answering.begin(self.handlers, self.peer, question);
                     }
                 }
+                Some(_) => (),
                 None => {
                     let unknown = || Failure::Gone("the server did not answer".into());
                     return Err(Error::Lost(self.fate.get().cloned().unwrap_or_else(unknown)));
