@@ -38,7 +38,7 @@ async fn client(replica: &Replica, revision: Revision) -> Client {
 async fn begin(client: &Client, tool: &str, args: Value) -> Task {
     match client.tool(tool).args(args).as_task().start().await.expect("it begins") {
         Started::Task(task) => task,
-        Started::Done(result) => panic!("it is no task: {result:?}"),
+        other => panic!("it is no task: {other:?}"),
     }
 }
 

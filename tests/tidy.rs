@@ -1,6 +1,7 @@
 //! The rules of ARCHITECTURE.md, section 5, checked on the text of the code.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -111,6 +112,108 @@ fn revisions_are_compared_in_three_places() {
         let allowed = ["protocol/mcp/entry.rs", "protocol/mcp/report.rs"];
         let here = allowed.iter().any(|name| place.contains(name));
         assert!(!compares || here, "{place} asks for a revision: {}", line.trim());
+    }
+}
+
+/// Files of the client that may ask which era or revision is spoken: one detects it, one remembers
+/// it, and one chooses the dialect by it.
+const CLIENT_ERAS: [&str; 3] = ["connection/connect.rs", "connection/eras.rs", "dialect/mod.rs"];
+
+/// Whether a line of code asks for an era or compares a revision.
+fn asks_for_era(line: &str) -> bool {
+    let compared = ["==", "!=", "<", ">"].map(|operator| format!("revision {operator}"));
+    ["Era", "era"].iter().any(|word| has_word(line, word))
+        || line.contains("Revision::V2")
+        || compared.iter().any(|text| line.contains(text))
+}
+
+#[test]
+fn the_client_asks_for_the_era_in_three_files() {
+    for asks in
+        ["if server.revision.era() == wanted {", "only.map(Revision::era)", "use wire::Era;"]
+    {
+        assert!(asks_for_era(asks), "{asks}");
+    }
+    assert!(asks_for_era("if revision >= newest {") && asks_for_era("Revision::V2025_11_25"));
+    assert!(!asks_for_era("if link.dialect.questions() == Questions::AsResults {"));
+    let lines = code("crates/client/src");
+    let is_in = |place: &str, file: &str| place.contains(&format!("{file}:"));
+    for file in CLIENT_ERAS {
+        let needed = lines.iter().any(|(place, line)| is_in(place, file) && asks_for_era(line));
+        assert!(needed, "{file} asks for no era: take it off the list");
+    }
+    for (place, line) in lines {
+        let here = CLIENT_ERAS.iter().any(|file| is_in(&place, file));
+        assert!(here || !asks_for_era(&line), "{place} asks for an era: {}", line.trim());
+    }
+}
+
+/// The modules of the client. Each uses only modules before it.
+const CLIENT_LAYERS: [&str; 11] = [
+    "support",
+    "error",
+    "oauth",
+    "transport",
+    "request",
+    "connection",
+    "client",
+    "builder",
+    "icons",
+    "skills",
+    "group",
+];
+
+/// The top-level modules of its own crate that a text names.
+fn modules_named(text: &str) -> BTreeSet<String> {
+    let first = |path: &str| {
+        let inside = |c: &char| c.is_alphanumeric() || *c == '_';
+        path.trim().chars().take_while(inside).collect::<String>()
+    };
+    let mut found = BTreeSet::new();
+    for (at, start) in text.match_indices("crate::") {
+        let rest = &text[at + start.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            found.insert(first(rest));
+            continue;
+        };
+        let (mut depth, mut path) = (0, String::new());
+        for c in list.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => found.extend([first(&std::mem::take(&mut path))]),
+                _ if depth == 0 => path.push(c),
+                _ => (),
+            }
+        }
+        found.insert(first(&path));
+    }
+    found.remove("");
+    found
+}
+
+#[test]
+fn modules_of_the_client_import_in_one_direction() {
+    let sample =
+        "use crate::{\n client::{Client, task::Task},\n error::Result,\n};\ncrate::oauth::x()";
+    let named = BTreeSet::from(["client", "error", "oauth"].map(str::to_owned));
+    assert_eq!(modules_named(sample), named);
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for (place, line) in code("crates/client/src") {
+        let module = place.trim_start_matches("crates/client/src/");
+        let module = module.split(['/', '.']).next().unwrap_or_default();
+        let text = texts.entry(module.to_owned()).or_default();
+        *text += &line;
+        *text += "\n";
+    }
+    for (module, text) in texts.iter().filter(|(module, _)| *module != "lib") {
+        let place = |name: &str| CLIENT_LAYERS.iter().position(|layer| *layer == name);
+        let own = place(module).unwrap_or_else(|| panic!("`{module}` has no place in the list"));
+        for used in modules_named(text) {
+            let below = place(&used).is_some_and(|other| other <= own);
+            assert!(below, "`{module}` uses `{used}`, which is above it");
+        }
     }
 }
 

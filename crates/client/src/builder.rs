@@ -1,24 +1,17 @@
 //! A client that is being described: who it is, what it answers, how long it waits.
 
 use crate::{
-    answer::{Answer, Answers},
-    cache::Cache,
     client::Client,
-    eras::Eras,
+    connection::{eras::Eras, settings::Settings},
     error::{Error, Result},
-    exchange::{Ids, OnProgress, Patience, Progress, Wish},
-    listen::Change,
-    pages::Tools,
-    pause::Pause,
+    request::{answers::Answer, cache::Cache, round_trip::Progress},
     transport::Endpoint,
 };
 use serde_json::{Map, Value};
 use std::{fmt, future::Future, sync::Arc, time::Duration};
-use tokio::sync::broadcast;
 use zcp_wire::{
     Revision,
     mcp::{
-        capabilities::ClientCapabilities,
         elicitation::{Elicit, ElicitResult},
         lifecycle::Implementation,
         logging::{Level, LogMessage},
@@ -28,62 +21,15 @@ use zcp_wire::{
     },
 };
 
-/// How many changes may wait for whoever listens; later ones are told in one word.
-const CHANGES: usize = 256;
-
-pub(crate) type OnLog = Arc<dyn Fn(LogMessage) + Send + Sync>;
-
-/// What a client is like.
-pub(crate) struct Settings {
-    pub(crate) info: Implementation,
-    pub(crate) say_info: bool,
-    pub(crate) answers: Answers,
-    extensions: Map<String, Value>,
-    pub(crate) patience: Patience,
-    pub(crate) probe: Duration,
-    pub(crate) rounds: usize,
-    pub(crate) only: Option<Revision>,
-    pub(crate) stateless: Revision,
-    pub(crate) level: Option<Level>,
-    pub(crate) on_log: Option<OnLog>,
-    pub(crate) on_progress: Option<OnProgress>,
-    pub(crate) ids: Ids,
-    pub(crate) changes: broadcast::Sender<Change>,
-    /// Questions of the server that are being answered.
-    pub(crate) questions: Pause,
-    pub(crate) tasks: bool,
-    pub(crate) eras: Eras,
-    pub(crate) cache: Cache,
-    pub(crate) tools: Tools,
-}
-
-impl Settings {
-    /// What the server is told this side can do.
-    pub(crate) fn capabilities(&self) -> ClientCapabilities {
-        let mut all = self.answers.capabilities();
-        if !self.extensions.is_empty() {
-            all.0.insert("extensions".into(), Value::Object(self.extensions.clone()));
-        }
-        all
+impl Client {
+    /// Reaches a server, and finds out what it speaks.
+    pub async fn connect(endpoint: impl Endpoint) -> Result<Self> {
+        Self::builder("zcp-client", env!("CARGO_PKG_VERSION")).connect(endpoint).await
     }
 
-    /// Something changed at the server: what was kept of it is forgotten, and whoever listens is
-    /// told.
-    pub(crate) fn changed(&self, change: Change) {
-        self.forget(&change);
-        let _ = self.changes.send(change);
-    }
-
-    /// Forgets what may no longer be so.
-    pub(crate) fn forget(&self, change: &Change) {
-        self.cache.forget(change);
-        if matches!(change, Change::Tools | Change::All) {
-            self.tools.doubt();
-        }
-    }
-
-    pub(crate) fn wish(&self) -> Wish {
-        Wish { patience: self.patience, on_progress: None }
+    /// Describes a client: who it is, and what it answers.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
+        Builder::new(name, version)
     }
 }
 
@@ -106,37 +52,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+    fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let info = Implementation {
             name: name.into(),
             version: version.into(),
             ..Implementation::default()
         };
-        let patience =
-            Patience { quiet: Duration::from_secs(60), whole: Duration::from_secs(60 * 60) };
-        Self {
-            settings: Settings {
-                info,
-                say_info: true,
-                answers: Answers::default(),
-                extensions: Map::new(),
-                patience,
-                probe: Duration::from_secs(5),
-                rounds: 16,
-                only: None,
-                stateless: Revision::LATEST,
-                level: None,
-                on_log: None,
-                on_progress: None,
-                ids: Ids::default(),
-                changes: broadcast::Sender::new(CHANGES),
-                questions: Pause::default(),
-                tasks: false,
-                eras: Eras::default(),
-                cache: Cache::default(),
-                tools: Tools::default(),
-            },
-        }
+        Self { settings: Settings::new(info) }
     }
 
     /// Answers questions to the user: forms, unless [`visits`](Self::visits) says more.
@@ -144,14 +66,14 @@ impl Builder {
     where
         F: Future<Output = Answer<ElicitResult>> + Send + 'static,
     {
-        self.settings.answers.elicit(handle);
+        self.settings.handlers.answers.elicit(handle);
         self
     }
 
     /// The user can be sent to pages too. The handler of [`elicit`](Self::elicit) shows the whole
     /// address and asks before it is opened.
     pub fn visits(mut self) -> Self {
-        self.settings.answers.visits();
+        self.settings.handlers.answers.visits();
         self
     }
 
@@ -160,13 +82,13 @@ impl Builder {
     where
         F: Future<Output = Answer<CreateMessageResult>> + Send + 'static,
     {
-        self.settings.answers.sample(handle);
+        self.settings.handlers.answers.sample(handle);
         self
     }
 
     /// The model that [`sample`](Self::sample) asks may use tools the server names.
     pub fn sample_tools(mut self) -> Self {
-        self.settings.answers.sample_tools();
+        self.settings.handlers.answers.sample_tools();
         self
     }
 
@@ -178,7 +100,7 @@ impl Builder {
 
     /// The folders a server may know of, as `file://` URIs the user has agreed to.
     pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
-        self.settings.answers.roots(roots.into_iter().collect());
+        self.settings.handlers.answers.roots(roots.into_iter().collect());
         self
     }
 
@@ -190,14 +112,14 @@ impl Builder {
 
     /// How long a server may say nothing while it works; a minute unless said otherwise.
     pub fn timeout(mut self, quiet: Duration) -> Self {
-        self.settings.patience.quiet = quiet;
-        self.settings.patience.whole = self.settings.patience.whole.max(quiet);
+        self.settings.timeouts.idle = quiet;
+        self.settings.timeouts.total = self.settings.timeouts.total.max(quiet);
         self
     }
 
     /// How long a request may take in all; an hour unless said otherwise.
     pub fn ceiling(mut self, whole: Duration) -> Self {
-        self.settings.patience.whole = whole;
+        self.settings.timeouts.total = whole;
         self
     }
 
@@ -239,19 +161,19 @@ impl Builder {
 
     /// Hears log messages.
     pub fn on_log(mut self, hear: impl Fn(LogMessage) + Send + Sync + 'static) -> Self {
-        self.settings.on_log = Some(Arc::new(hear));
+        self.settings.handlers.on_log = Some(Arc::new(hear));
         self
     }
 
     /// Hears of the progress of calls that do not listen themselves.
     pub fn on_progress(mut self, hear: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        self.settings.on_progress = Some(Arc::new(hear));
+        self.settings.handlers.on_progress = Some(Arc::new(hear));
         self
     }
 
     /// Reaches the server, and finds out what it speaks.
     pub async fn connect(self, endpoint: impl Endpoint) -> Result<Client> {
-        self.settings.answers.check().map_err(Error::Unable)?;
+        self.settings.handlers.answers.check().map_err(Error::Unable)?;
         Client::open(self.settings, Box::new(endpoint)).await
     }
 }

@@ -1,6 +1,5 @@
 //! Why something did not work, for whoever can do something about it.
 
-use crate::transport::Fate;
 use std::{fmt, time::Duration};
 use zcp_wire::{
     RpcError,
@@ -28,6 +27,7 @@ pub enum Error {
 
 /// How long was waited, for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Late {
     /// The time that was given.
     pub after: Duration,
@@ -77,20 +77,6 @@ impl Error {
     /// Whether what was asked for is not there: resources have had two codes for that.
     pub fn is_not_found(&self) -> bool {
         matches!(self.code(), Some(RESOURCE_NOT_FOUND | INVALID_PARAMS | METHOD_NOT_FOUND))
-    }
-
-    /// Adds what is known of the other side.
-    pub(crate) fn told_by(mut self, fate: &Fate) -> Self {
-        match &mut self {
-            Self::Late(late) => late.about = fate.story(),
-            Self::Invalid(why) => {
-                if let Some(story) = fate.story() {
-                    *why += &format!("; {story}");
-                }
-            }
-            _ => (),
-        }
-        self
     }
 
     pub(crate) fn invalid(why: impl fmt::Display) -> Self {

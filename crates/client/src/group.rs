@@ -1,8 +1,8 @@
 //! Many servers as one: each under a label of ours, and none the others depend on.
 
 use crate::{
-    call::Call,
     client::Client,
+    client::tool_call::Call,
     error::{Error, Result},
 };
 use futures_util::future::{BoxFuture, join_all};
@@ -52,6 +52,7 @@ struct Member {
 
 /// What the members of a group list.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Listing<T> {
     /// All items, member by member.
     pub items: Vec<T>,

@@ -3,7 +3,7 @@
 use crate::{
     client::Client,
     error::{Error, Result},
-    net::{self, Net},
+    support::url_policy::{self, UrlPolicy},
 };
 use ::http::header::LOCATION;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -20,6 +20,7 @@ const KINDS: &[(&str, &[u8])] =
 
 /// A picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Picture {
     /// What it is, by its own bytes: `image/png`, `image/jpeg`, `image/gif`, `image/webp`, or
     /// `image/svg+xml`, which may hold scripts and is to be shown where none run.
@@ -50,14 +51,14 @@ impl Client {
     }
 
     async fn fetch_icon(&self, src: &str) -> Result<Vec<u8>, String> {
-        let net = Net::guarded();
-        let server = self.shared().endpoint.name().and_then(|name| Url::parse(&name).ok());
+        let policy = UrlPolicy::guarded();
+        let server = self.connection().endpoint.name().and_then(|name| Url::parse(&name).ok());
         if let Some(server) = server {
-            net.begin_at(&server, None).await;
+            policy.begin_at(&server, None).await;
         }
-        let mut url = net.safe(src)?;
+        let mut url = policy.safe(src)?;
         for _ in 0..=REDIRECTS {
-            let answered = net::send(net.get(url.clone(), "image/*")?).await?;
+            let answered = url_policy::send(policy.get(url.clone(), "image/*")?).await?;
             if !answered.status.is_redirection() {
                 return match answered.status.is_success() {
                     true => Ok(answered.text),

@@ -17,47 +17,31 @@
 //! Which revision the server speaks, and how, is found out by [`Client::connect`]. What a server
 //! asks of its client is answered by handlers given to [`Client::builder`].
 
-mod answer;
-mod answering;
 mod builder;
-mod cache;
-mod call;
 mod client;
-mod clock;
-mod connect;
-mod eras;
+mod connection;
 mod error;
-mod events;
-mod exchange;
-mod files;
-mod form;
 mod group;
 mod icons;
-mod limits;
-mod listen;
-mod net;
 pub mod oauth;
-mod pages;
-mod pause;
+mod request;
 mod skills;
-mod task;
+mod support;
 pub mod transport;
 
-pub use answer::Answer;
 pub use builder::Builder;
-pub use cache::Cache;
-pub use call::{Call, Started};
-pub use client::Client;
-pub use connect::Server;
-pub use eras::Eras;
+pub use client::{
+    Client,
+    task::{Task, TaskState},
+    tool_call::{Call, Started},
+};
+pub use connection::{changes::Changes, eras::Eras, link::Server};
 pub use error::{Error, Failure, Late, Result};
-pub use exchange::Progress;
 pub use group::{Group, Listing};
 pub use icons::Picture;
-pub use listen::{Change, Changes};
 pub use oauth::{OAuth, Vault};
-pub use skills::{OpenSkill, Skill};
-pub use task::{Task, TaskState};
-pub use transport::{Endpoint, http::Http, process::Process, sse2024::Sse2024, ws::Ws};
+pub use request::{answers::Answer, cache::Cache, change::Change, round_trip::Progress};
+pub use skills::{File as SkillFile, Files as SkillFiles, OpenSkill, Skill};
+pub use transport::{Endpoint, Http, Process, Sse2024, Ws};
 pub use zcp_wire as wire;
 pub use zcp_wire::mcp::tasks::TaskStatus;

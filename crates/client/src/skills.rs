@@ -1,9 +1,10 @@
 //! Skills: texts for a model, used only when they are what the server's list says they are.
 
 use crate::{
-    client::Client,
+    client::{Client, pagination},
     error::{Error, Result},
 };
+use futures_util::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -12,6 +13,7 @@ use zcp_wire::mcp::{Listed, content::TextOrBlob, resources::ReadResourceResult};
 
 /// A skill as it is listed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
 pub struct Skill {
     /// Its text, `SKILL.md`.
     pub uri: String,
@@ -30,6 +32,7 @@ impl Listed for Skill {
 /// A skill's files.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Files {
     /// All of them.
     Known(Vec<File>),
@@ -45,6 +48,7 @@ impl Default for Files {
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
 pub struct File {
     /// What it is read by.
     pub uri: String,
@@ -62,8 +66,20 @@ pub struct OpenSkill {
     text: String,
 }
 
+impl Client {
+    /// All skills. Nothing of them is fetched until one is opened.
+    pub async fn list_skills(&self) -> Result<Vec<Skill>> {
+        pagination::items(self.connection().clone(), "skills/list").try_collect().await
+    }
+
+    /// Fetches a skill's text, if it is what the list says.
+    pub async fn open_skill(&self, skill: &Skill) -> Result<OpenSkill> {
+        OpenSkill::new(self.clone(), skill.clone()).await
+    }
+}
+
 impl OpenSkill {
-    pub(crate) async fn new(client: Client, skill: Skill) -> Result<Self> {
+    async fn new(client: Client, skill: Skill) -> Result<Self> {
         let mut open = Self { client, skill, text: String::new() };
         let bytes = open.read(&open.skill.uri).await?;
         let text = String::from_utf8(bytes).map_err(|_| Error::invalid("a skill is no text"))?;

@@ -1,7 +1,7 @@
 //! Proofs that a token is one's own, one for each request.
 
 use super::sign::{SigningKey, digest, secret};
-use crate::clock::now;
+use crate::support::clock::now;
 use ::http::{HeaderMap, Method};
 use reqwest::Url;
 use serde_json::json;

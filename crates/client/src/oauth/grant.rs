@@ -6,8 +6,8 @@ use super::{
     sign::{digest, secret},
 };
 use crate::{
-    clock::now,
-    net::{self, Net},
+    support::clock::now,
+    support::url_policy::{self, UrlPolicy},
 };
 use ::http::Method;
 use futures_util::future::BoxFuture;
@@ -184,7 +184,7 @@ impl Shared {
         let (verifier, state) = (secret(), secret());
         let page = found.server.authorization_endpoint.as_deref();
         let page = page.ok_or_else(|| format!("`{}` asks no users", found.issuer))?;
-        let mut page = self.net.safe(page)?;
+        let mut page = self.policy.safe(page)?;
         {
             let mut query = page.query_pairs_mut();
             query
@@ -243,8 +243,8 @@ impl Shared {
             ..AuthorizationServer::default()
         };
         let client = Registration::public(&identity.client_id);
-        let net = Net::trusted();
-        let answer = self.post(&net, &provider, &client, with_scope(form, scope)).await?;
+        let policy = UrlPolicy::trusted();
+        let answer = self.post(&policy, &provider, &client, with_scope(form, scope)).await?;
         Ok(answer.access_token)
     }
 
@@ -258,7 +258,7 @@ impl Shared {
             ("refresh_token", refresh.clone()),
             ("resource", token.resource.clone()),
         ];
-        let answer = self.post(&self.net, &token.server, &token.client, form).await?;
+        let answer = self.post(&self.policy, &token.server, &token.client, form).await?;
         Ok(Token {
             is_bound: answer.token_type.eq_ignore_ascii_case("DPoP"),
             access: answer.access_token,
@@ -280,7 +280,7 @@ impl Shared {
         mut form: Form,
     ) -> Result<Token, String> {
         form.push(("resource", found.resource.clone()));
-        let answer = self.post(&self.net, &found.server, client, form).await?;
+        let answer = self.post(&self.policy, &found.server, client, form).await?;
         Ok(Token {
             is_bound: answer.token_type.eq_ignore_ascii_case("DPoP"),
             access: answer.access_token,
@@ -298,26 +298,26 @@ impl Shared {
     /// Asks at the place where tokens are given; once more if a proof lacked the server's nonce.
     async fn post(
         &self,
-        net: &Net,
+        policy: &UrlPolicy,
         server: &AuthorizationServer,
         client: &Registration,
         form: Form,
     ) -> Result<Answer, NoToken> {
         let place = server.token_endpoint.as_deref();
         let place = place.ok_or_else(|| format!("`{}` gives no tokens", server.issuer))?;
-        let place = net.safe(place)?;
+        let place = policy.safe(place)?;
         let mut again = self.proofs.is_some();
         loop {
             let mut form = form.clone();
             let (name, value) = client.show(server, &mut form).unzip();
-            let mut request = net.post(place.clone(), FORM, encoded(form))?;
+            let mut request = policy.post(place.clone(), FORM, encoded(form))?;
             if let (Some(name), Some(value)) = (name, value) {
                 request = request.header::<&str, String>(name, value);
             }
             if let Some(proofs) = &self.proofs {
                 request = request.header("DPoP", proofs.make(&Method::POST, &place, None));
             }
-            let answered = net::send(request).await?;
+            let answered = url_policy::send(request).await?;
             let nonce =
                 self.proofs.as_ref().is_some_and(|proofs| proofs.learn(&place, &answered.headers));
             if answered.status.is_success() {
@@ -351,11 +351,11 @@ impl Shared {
         };
         let mut form = vec![("token", word.clone()), ("token_type_hint", kind.to_owned())];
         let shown = token.client.show(&token.server, &mut form);
-        let mut request = self.net.post(self.net.safe(place)?, FORM, encoded(form))?;
+        let mut request = self.policy.post(self.policy.safe(place)?, FORM, encoded(form))?;
         if let Some((name, value)) = shown {
             request = request.header(name, value);
         }
-        let answered = net::send(request).await?;
+        let answered = url_policy::send(request).await?;
         match answered.status.is_success() {
             true => Ok(()),
             false => Err(format!("`{}` did not take the token back", token.issuer)),

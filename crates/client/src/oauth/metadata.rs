@@ -1,7 +1,7 @@
 //! Who gives tokens for a server, and how: the documents that say so.
 
 use super::challenge::Challenge;
-use crate::net::{self, Net};
+use crate::support::url_policy::{self, UrlPolicy};
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
@@ -50,9 +50,13 @@ pub(super) struct AuthorizationServer {
 }
 
 /// Finds out who gives tokens for a server.
-pub(super) async fn find(net: &Net, server: &Url, challenge: &Challenge) -> Result<Found, String> {
-    let Some(resource) = resource(net, server, challenge).await? else {
-        return old(net, server).await;
+pub(super) async fn find(
+    policy: &UrlPolicy,
+    server: &Url,
+    challenge: &Challenge,
+) -> Result<Found, String> {
+    let Some(resource) = resource(policy, server, challenge).await? else {
+        return old(policy, server).await;
     };
     if !covers(&resource.resource, server) {
         return Err(format!(
@@ -62,7 +66,7 @@ pub(super) async fn find(net: &Net, server: &Url, challenge: &Challenge) -> Resu
     }
     let issuer = resource.authorization_servers.first().cloned();
     let issuer = issuer.ok_or("the server names nobody who gives tokens for it")?;
-    let described = describe(net, &issuer).await?;
+    let described = describe(policy, &issuer).await?;
     let described =
         described.ok_or_else(|| format!("`{issuer}` does not say how it gives tokens"))?;
     if described.issuer != issuer {
@@ -87,13 +91,13 @@ fn covers(resource: &str, server: &Url) -> bool {
 }
 
 async fn resource(
-    net: &Net,
+    policy: &UrlPolicy,
     server: &Url,
     challenge: &Challenge,
 ) -> Result<Option<Resource>, String> {
     if let Some(place) = challenge.metadata() {
-        let place = net.safe(place)?;
-        return match get(net, place.clone()).await? {
+        let place = policy.safe(place)?;
+        return match get(policy, place.clone()).await? {
             Some(resource) => Ok(Some(resource)),
             None => Err(format!("the server describes itself at `{place}`, where nothing is")),
         };
@@ -101,7 +105,7 @@ async fn resource(
     let name = "/.well-known/oauth-protected-resource";
     let path = server.path().trim_end_matches('/');
     for place in [format!("{name}{path}"), name.to_owned()] {
-        if let Some(resource) = get(net, at(server, &place)).await? {
+        if let Some(resource) = get(policy, at(server, &place)).await? {
             return Ok(Some(resource));
         }
     }
@@ -109,8 +113,8 @@ async fn resource(
 }
 
 /// How an issuer gives tokens, from the first of its documents that is there.
-async fn describe(net: &Net, issuer: &str) -> Result<Option<AuthorizationServer>, String> {
-    let url = net.safe(issuer)?;
+async fn describe(policy: &UrlPolicy, issuer: &str) -> Result<Option<AuthorizationServer>, String> {
+    let url = policy.safe(issuer)?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -120,7 +124,7 @@ async fn describe(net: &Net, issuer: &str) -> Result<Option<AuthorizationServer>
         places.push(format!("{path}/.well-known/openid-configuration"));
     }
     for place in places {
-        if let Some(found) = get(net, at(&url, &place)).await? {
+        if let Some(found) = get(policy, at(&url, &place)).await? {
             return Ok(Some(found));
         }
     }
@@ -128,10 +132,10 @@ async fn describe(net: &Net, issuer: &str) -> Result<Option<AuthorizationServer>
 }
 
 /// A server of 2025-03-26 gives tokens itself, and need not say where.
-async fn old(net: &Net, server: &Url) -> Result<Found, String> {
+async fn old(policy: &UrlPolicy, server: &Url) -> Result<Found, String> {
     let issuer = server.origin().ascii_serialization();
     let described: Option<AuthorizationServer> =
-        get(net, at(server, "/.well-known/oauth-authorization-server")).await?;
+        get(policy, at(server, "/.well-known/oauth-authorization-server")).await?;
     if let Some(described) = &described
         && described.issuer.trim_end_matches('/') != issuer
     {
@@ -161,8 +165,8 @@ fn at(url: &Url, path: &str) -> Url {
 }
 
 /// A document; none when it is not there.
-async fn get<T: DeserializeOwned>(net: &Net, url: Url) -> Result<Option<T>, String> {
-    let answer = net::send(net.get(url, "application/json")?).await?;
+async fn get<T: DeserializeOwned>(policy: &UrlPolicy, url: Url) -> Result<Option<T>, String> {
+    let answer = url_policy::send(policy.get(url, "application/json")?).await?;
     if answer.status != StatusCode::OK {
         return Ok(None);
     }

@@ -5,20 +5,19 @@ mod dpop;
 mod grant;
 mod loopback;
 mod metadata;
-mod register;
+mod registration;
 mod sign;
 mod tokens;
 mod vault;
 
-pub use register::Registration;
+pub use registration::Registration;
 pub use reqwest::Url;
 pub use sign::SigningKey;
 pub use vault::Vault;
 
 use crate::{
     error::{Error, Result},
-    net,
-    transport::Fate,
+    support::{deadline::Pause, url_policy},
 };
 use ::http::Method;
 use challenge::Challenge;
@@ -229,20 +228,21 @@ impl OAuth {
         method: &Method,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        let token = net::encrypted(server.as_str()).ok().and_then(|_| self.shared.current());
+        let token = url_policy::encrypted(server.as_str()).ok().and_then(|_| self.shared.current());
         let request = self.shared.shown(make(), token.as_deref(), method, server);
         request.send().await.map_err(Refusal::Unsent)
     }
 
-    /// Sends a request with a token, and gets one if the server asks for it.
+    /// Sends a request with a token, and gets one if the server asks for it. Whatever that takes is
+    /// a pause: it is not the server that is slow.
     pub(crate) async fn send(
         &self,
         server: &Url,
         method: &Method,
-        fate: &Fate,
+        pause: &Pause,
         make: impl Fn() -> RequestBuilder,
     ) -> Result<Response, Refusal> {
-        if let Err(why) = net::encrypted(server.as_str()) {
+        if let Err(why) = url_policy::encrypted(server.as_str()) {
             // No token goes there. If it wants none, that is no harm.
             let response = make().send().await.map_err(Refusal::Unsent)?;
             return match Challenge::of(&response) {
@@ -253,8 +253,7 @@ impl OAuth {
         self.shared.belongs_to(server).map_err(Refusal::Denied)?;
         for attempt in 0.. {
             let token = {
-                // Whoever gives tokens may be slow: that is not the server's time.
-                let _user = fate.with_user();
+                let _user = pause.hold();
                 self.shared.fresh(server).await
             };
             let request = self.shared.shown(make(), token.as_deref(), method, server);
@@ -273,8 +272,7 @@ impl OAuth {
             if attempt == ATTEMPTS {
                 return Ok(response);
             }
-            // Whatever it takes, it is not the server that is slow.
-            let _user = fate.with_user();
+            let _user = pause.hold();
             let asked = Asked {
                 server,
                 challenge: &challenge,

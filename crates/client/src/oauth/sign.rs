@@ -1,5 +1,6 @@
 //! Signed statements: JSON Web Tokens with ES256.
 
+use crate::error::Error;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use p256::{
     ecdsa::{Signature, signature::Signer},
@@ -15,10 +16,10 @@ pub struct SigningKey(p256::ecdsa::SigningKey);
 
 impl SigningKey {
     /// A key of PEM text, in PKCS#8.
-    pub fn from_pem(pem: &str) -> Result<Self, crate::Error> {
+    pub fn from_pem(pem: &str) -> Result<Self, Error> {
         p256::ecdsa::SigningKey::from_pkcs8_pem(pem)
             .map(Self)
-            .map_err(|error| crate::Error::Unable(format!("the key cannot be read: {error}")))
+            .map_err(|error| Error::Unable(format!("the key cannot be read: {error}")))
     }
 
     /// A new key.

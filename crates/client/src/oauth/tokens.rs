@@ -6,10 +6,10 @@ use super::{
     dpop::Proofs,
     grant::Token,
     metadata::{self, Found},
-    register::Made,
+    registration::Made,
     vault::{Kept, Vault},
 };
-use crate::net::Net;
+use crate::support::url_policy::UrlPolicy;
 use ::http::{HeaderValue, Method, header::AUTHORIZATION};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use std::{
@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 /// What all that is done with one server's token has in common.
 pub(super) struct Shared {
-    pub(super) net: Net,
+    pub(super) policy: UrlPolicy,
     pub(super) grant: Grant,
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) proofs: Option<Proofs>,
@@ -74,7 +74,7 @@ struct Turn {
 impl Shared {
     pub(super) fn new(grant: Grant) -> Self {
         Self {
-            net: Net::guarded(),
+            policy: UrlPolicy::guarded(),
             grant,
             scopes: None,
             proofs: None,
@@ -252,7 +252,7 @@ impl Shared {
             vault.remove(Kept::Token(server.as_str())).map_err(|error| error.to_string())?;
         }
         self.forget_client(&token.issuer);
-        self.net.begin_at(server, None).await;
+        self.policy.begin_at(server, None).await;
         self.revoke(&token).await.map(|()| true)
     }
 
@@ -293,8 +293,8 @@ impl Shared {
         {
             return Ok(());
         }
-        self.net.begin_at(server, asked.from).await;
-        let found = metadata::find(&self.net, server, asked.challenge).await?;
+        self.policy.begin_at(server, asked.from).await;
+        let found = metadata::find(&self.policy, server, asked.challenge).await?;
         self.trusts(&found.issuer)?;
         // A token of another issuer, or with too few rights, cannot be renewed into one that will
         // do.

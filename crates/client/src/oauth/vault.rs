@@ -1,6 +1,6 @@
 //! Tokens and registrations between runs: in files that only their user can read.
 
-use crate::files;
+use crate::support::files;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{

@@ -1,7 +1,7 @@
 //! Streamable HTTP: a POST a message.
 
-mod events;
 mod reading;
+mod session_stream;
 
 pub(super) use reading::{frames_of, is_events};
 
@@ -9,6 +9,7 @@ use super::{End, Endpoint, Fate, Headers, Opened, Opening, sse2024::Sse2024, swi
 use crate::{
     error::{Error, Failure, Result},
     oauth::{OAuth, Refusal},
+    support::http_error::explain,
 };
 use ::http::{
     Extensions, HeaderMap, HeaderName, HeaderValue, Method,
@@ -28,7 +29,6 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
-use url::Position;
 use zcp_wire::{
     Frame, Frames, Id, Peer,
     header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
@@ -263,7 +263,7 @@ impl Peer for Talk {
         let Some(session) = self.0.session().clone() else { return Frames::None };
         let way = self.0.clone();
         // A server that lost a call's stream may answer on this one.
-        Frames::stream(events::of(self.0.clone(), session).filter_map(move |frame| {
+        Frames::stream(session_stream::of(self.0.clone(), session).filter_map(move |frame| {
             ready(match frame {
                 Frame::Response(response) => way.deliver(response),
                 other => Some(other),
@@ -282,7 +282,7 @@ pub(super) async fn send(
 ) -> Result<Response, Failure> {
     let gone = |error: reqwest::Error| Failure::Gone(explain(&error));
     let Some(oauth) = oauth else { return make().send().await.map_err(gone) };
-    oauth.send(server, method, fate, make).await.map_err(|refusal| match refusal {
+    oauth.send(server, method, fate.pause(), make).await.map_err(|refusal| match refusal {
         Refusal::Unsent(error) => gone(error),
         Refusal::Denied(why) => Failure::Denied(why),
     })
@@ -415,23 +415,6 @@ impl Drop for Open {
             let post = || way.post(text.clone(), HeaderMap::new());
             let _ = tokio::time::timeout(FAREWELL, way.send_as_is(&Method::POST, post)).await;
         });
-    }
-}
-
-/// An error and what is behind it, without the URL's secrets.
-pub(crate) fn explain(error: &reqwest::Error) -> String {
-    let mut causes = vec![];
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        causes.push(error.to_string());
-        cause = error.source();
-    }
-    let server = error.url().map(|url| &url[Position::BeforeHost..Position::AfterPort]);
-    let server = server.unwrap_or_default();
-    match causes.last() {
-        Some(last) => format!("`{server}` cannot be reached: {last}"),
-        None if error.is_timeout() => format!("`{server}` does not answer"),
-        None => format!("`{server}` cannot be reached"),
     }
 }
 

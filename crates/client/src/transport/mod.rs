@@ -1,15 +1,20 @@
 //! Ways to a server. Each moves frames, and knows no method.
 
 mod environment;
-pub mod http;
-pub mod process;
-pub mod sse2024;
-pub mod switchboard;
-pub mod ws;
+mod http;
+mod process;
+mod sse2024;
+mod switchboard;
+mod ws;
+
+pub use http::Http;
+pub use process::Process;
+pub use sse2024::Sse2024;
+pub use ws::Ws;
 
 use crate::{
-    error::{Failure, Result},
-    pause::Pause,
+    error::{Error, Failure, Late, Result},
+    support::deadline::Pause,
 };
 use ::http::HeaderMap;
 use futures_util::future::BoxFuture;
@@ -56,6 +61,7 @@ pub trait Endpoint: Send + Sync + 'static {
 
 /// What it means when a server does not answer the first question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Silence {
     /// It is too old to know the question.
     Age,
@@ -148,6 +154,15 @@ impl Fate {
     /// What is known of the other side, if somebody knows.
     pub fn story(&self) -> Option<String> {
         self.0.witness.get().map(|witness| witness())
+    }
+
+    /// Adds what is known of the other side to an error of this request.
+    pub(crate) fn annotate(&self, error: Error) -> Error {
+        match (error, self.story()) {
+            (Error::Late(late), about) => Error::Late(Late { about, ..late }),
+            (Error::Invalid(why), Some(story)) => Error::Invalid(format!("{why}; {story}")),
+            (error, _) => error,
+        }
     }
 
     /// The request waits for the user, until what this gives is dropped: the server's time stands

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Failure, Result},
-    limits,
+    support::limits,
 };
 use futures_util::{
     FutureExt,

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     error::{Error, Failure, Result},
-    limits,
     oauth::OAuth,
+    support::limits,
 };
 use ::http::{
     Method,

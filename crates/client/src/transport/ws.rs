@@ -3,7 +3,7 @@
 use super::{End, Endpoint, MAX_MESSAGE, Opened, switchboard::Switchboard};
 use crate::{
     error::{Error, Failure, Result},
-    limits,
+    support::limits,
 };
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;

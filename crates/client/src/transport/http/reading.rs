@@ -1,9 +1,9 @@
 //! Answers over HTTP: JSON, or an event stream that can be resumed.
 
-use super::{Way, explain};
+use super::Way;
 use crate::{
     error::Failure,
-    limits,
+    support::{http_error::explain, limits},
     transport::{BATCH, Fate},
 };
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};

@@ -4,6 +4,7 @@
 //! Addresses that a server names are reached directly, never through a proxy: a proxy looks names
 //! up itself, and where they lead could not be checked here.
 
+use super::http_error::explain;
 use reqwest::{
     Client, RequestBuilder, Url,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LARGEST: usize = 1024 * 1024;
 
 /// The way to addresses that somebody else named.
-pub(crate) struct Net {
+pub(crate) struct UrlPolicy {
     /// None where there is no encryption to be had.
     client: Option<Client>,
     /// The server is of this network, and may name others that are.
@@ -39,7 +40,7 @@ pub(crate) struct Answered {
     pub(crate) text: Vec<u8>,
 }
 
-impl Net {
+impl UrlPolicy {
     /// A way that leads nowhere near until the server is known to be there.
     pub(crate) fn guarded() -> Self {
         Self::new(false)
@@ -116,11 +117,10 @@ impl Net {
 
 /// Sends a request, and reads its answer as far as it is of a length to be expected.
 pub(crate) async fn send(request: RequestBuilder) -> Result<Answered, String> {
-    let explain = |error: reqwest::Error| crate::transport::http::explain(&error);
-    let mut response = request.send().await.map_err(explain)?;
+    let mut response = request.send().await.map_err(|error| explain(&error))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut text = vec![];
-    while let Some(part) = response.chunk().await.map_err(explain)? {
+    while let Some(part) = response.chunk().await.map_err(|error| explain(&error))? {
         text.extend_from_slice(&part);
         if text.len() > LARGEST {
             return Err(format!("what `{}` says is too long", response.url()));
@@ -185,33 +185,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_behind_a_proxy_is_not_taken_for_a_near_one() {
-        let net = Net::guarded();
+        let policy = UrlPolicy::guarded();
         let proxy = Some("10.0.0.1:3128".parse().unwrap());
-        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), proxy).await;
-        assert!(net.safe("https://127.0.0.1").is_err());
+        policy.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), proxy).await;
+        assert!(policy.safe("https://127.0.0.1").is_err());
         // A name that leads here now did not do so when it answered.
         let public = Some("8.8.8.8:443".parse().unwrap());
-        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
-        assert!(net.safe("https://127.0.0.1").is_err());
-        net.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
-        assert!(net.safe("https://127.0.0.1").is_ok());
+        policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
+        assert!(policy.safe("https://127.0.0.1").is_err());
+        policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
+        assert!(policy.safe("https://127.0.0.1").is_ok());
     }
 
     #[tokio::test]
     async fn a_public_server_leads_to_no_address_of_this_network() {
-        let net = Net::guarded();
-        net.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), None).await;
+        let policy = UrlPolicy::guarded();
+        policy.begin_at(&Url::parse("https://8.8.8.8/mcp").unwrap(), None).await;
         for near in ["https://127.0.0.1", "https://localhost", "http://localhost", "https://[::1]"]
         {
-            assert!(net.safe(near).is_err(), "{near}");
+            assert!(policy.safe(near).is_err(), "{near}");
         }
-        assert!(net.safe("https://1.1.1.1").is_ok());
+        assert!(policy.safe("https://1.1.1.1").is_ok());
         // A name is judged by where it leads.
         let name = || "localhost".parse().unwrap();
-        let found = Guard(net.is_near.clone()).resolve(name()).await;
+        let found = Guard(policy.is_near.clone()).resolve(name()).await;
         assert!(found.err().unwrap().to_string().contains("no public address"));
-        net.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap(), None).await;
-        assert!(net.safe("http://127.0.0.1:2").is_ok());
-        assert!(Guard(net.is_near.clone()).resolve(name()).await.is_ok());
+        policy.begin_at(&Url::parse("http://127.0.0.1:1/mcp").unwrap(), None).await;
+        assert!(policy.safe("http://127.0.0.1:2").is_ok());
+        assert!(Guard(policy.is_near.clone()).resolve(name()).await.is_ok());
     }
 }

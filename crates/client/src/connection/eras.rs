@@ -1,6 +1,6 @@
 //! Which era servers are of: found out once, and remembered for a while.
 
-use crate::clock::now;
+use crate::support::clock::now;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -85,7 +85,7 @@ impl Eras {
         change(&mut known);
         if let Some(file) = &self.0.file
             && let Ok(text) = serde_json::to_string(&*known)
-            && let Err(error) = crate::files::replace(file, text.as_bytes())
+            && let Err(error) = crate::support::files::replace(file, text.as_bytes())
         {
             tracing::debug!("what was found out is not kept: {}: {error}", file.display());
         }

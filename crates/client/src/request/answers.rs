@@ -1,6 +1,6 @@
 //! What a server asks of this side: the user, the model, the folders.
 
-use crate::form;
+use super::form;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

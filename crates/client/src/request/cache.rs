@@ -1,6 +1,6 @@
 //! Results that may be used again, for as long as their server says.
 
-use crate::listen::Change;
+use super::change::Change;
 use serde_json::{Map, Value};
 use std::{
     collections::HashMap,

@@ -1,6 +1,7 @@
-//! Questions of a server of the handshake era, answered side by side.
+//! Questions that a server asks with requests of its own, answered concurrently.
 
-use crate::{builder::Settings, limits, pause::Pause};
+use super::handlers::Handlers;
+use crate::support::limits;
 use ::http::Extensions;
 use futures_util::{
     FutureExt, StreamExt,
@@ -16,6 +17,15 @@ use zcp_wire::{Frame, Id, Notification, Peer, Request, Response, RpcError, json:
 const MOST: usize = 64;
 /// Answers under way, refusals among them. What is asked beyond that is not answered.
 const MOST_SENT: usize = 2 * MOST;
+
+/// How a server asks for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Questions {
+    /// With requests of its own, which are answered with responses.
+    AsRequests,
+    /// With results, which are answered by making the request again.
+    AsResults,
+}
 
 /// Questions under way on one stream. Dropping this leaves them unanswered.
 #[derive(Default)]
@@ -35,7 +45,7 @@ struct Asked {
 
 impl<'a> Answering<'a> {
     /// Begins to answer a question; one too many is refused.
-    pub(crate) fn begin(&mut self, settings: &'a Settings, peer: &'a dyn Peer, question: Request) {
+    pub(crate) fn begin(&mut self, handlers: &'a Handlers, peer: &'a dyn Peer, question: Request) {
         let id = question.id.clone();
         // An id that is in use is nobody's to use again.
         if self.running.len() >= MOST_SENT || self.open.contains_key(&id) {
@@ -56,7 +66,7 @@ impl<'a> Answering<'a> {
             self.running.push(send(peer, question.id, Err(error)).map(|()| None).boxed());
             return;
         }
-        let (reply, answer) = abortable(reply(settings, peer, question));
+        let (reply, answer) = abortable(reply(handlers, peer, question));
         self.open.insert(id.clone(), Asked { answer, bytes });
         self.bytes += bytes;
         self.running.push(reply.map(|_| Some(id)).boxed());
@@ -97,12 +107,12 @@ impl<'a> Answering<'a> {
     }
 }
 
-async fn reply(settings: &Settings, peer: &dyn Peer, question: Request) {
-    let _open = Open::new(&settings.questions);
+async fn reply(handlers: &Handlers, peer: &dyn Peer, question: Request) {
+    let _pause = handlers.answering.hold();
     let read = |text: &str| limits::read(text, limits::QUESTION_VALUES);
     let params = question.params.as_deref().map_or(Ok(json!({})), read);
     let result = match params {
-        Ok(params) => settings.answers.answer(&question.method, &params).await,
+        Ok(params) => handlers.answers.answer(&question.method, &params).await,
         Err(error) => Err(RpcError::invalid_params(error)),
     };
     send(peer, question.id, result.map(|answer| text(&answer))).await;
@@ -112,20 +122,4 @@ async fn send(peer: &dyn Peer, id: Id, result: Result<zcp_wire::ByteString, RpcE
     let response = Frame::Response(Response { id: Some(id), result: result.map(Into::into) });
     let mut sent = peer.send(response, Extensions::new());
     while sent.next().await.is_some() {}
-}
-
-/// A question is open for as long as this is kept.
-struct Open<'a>(&'a Pause);
-
-impl<'a> Open<'a> {
-    fn new(questions: &'a Pause) -> Self {
-        questions.begin();
-        Self(questions)
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }

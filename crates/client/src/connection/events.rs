@@ -1,11 +1,11 @@
 //! What a server says beside its answers.
 
+use super::{dialect::version_header, settings::Settings};
 use crate::{
-    answering::Answering,
-    builder::Settings,
-    connect::Server,
-    limits,
-    listen::Change,
+    request::{
+        answering::{Answering, Questions},
+        change::Change,
+    },
     transport::{Headers, Opened},
 };
 use ::http::Extensions;
@@ -13,19 +13,24 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use zcp_wire::{Frame, Notification, Peer, revision::Era};
+use zcp_wire::{Frame, Notification, Peer, Revision};
 
 /// Tells the server something.
-pub(crate) async fn notify(peer: &dyn Peer, server: &Server, method: &'static str) {
+pub(super) async fn notify(peer: &dyn Peer, revision: Revision, method: &'static str) {
     let mut extensions = Extensions::new();
-    extensions.insert(Headers(server.headers()));
+    extensions.insert(Headers(version_header(revision)));
     let said = Notification { method: method.into(), params: None };
     let mut sent = peer.send(Frame::Notification(said), extensions);
     while sent.next().await.is_some() {}
 }
 
 /// Takes what answers no request, for as long as the way is open.
-pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era, lost: Arc<AtomicBool>) {
+pub(super) fn hear(
+    settings: Arc<Settings>,
+    opened: &Opened,
+    questions: Questions,
+    lost: Arc<AtomicBool>,
+) {
     let (peer, is_over) = (opened.peer.clone(), opened.ends_with_events);
     let mut events = peer.events();
     opened.end.spawn(|stop| async move {
@@ -43,10 +48,10 @@ pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era, lost: Arc
                             heard(&settings, &said);
                         }
                     }
-                    Some(Frame::Request(question)) if era == Era::Handshake => {
-                        answering.begin(&settings, &*peer, question);
+                    Some(Frame::Request(question)) if questions == Questions::AsRequests => {
+                        answering.begin(&settings.handlers, &*peer, question);
                     }
-                    Some(Frame::Request(_) | Frame::Response(_)) => (),
+                    Some(_) => (),
                 }
             }
         };
@@ -59,14 +64,8 @@ pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era, lost: Arc
 }
 
 fn heard(settings: &Settings, said: &Notification) {
-    if let Some(change) = Change::of(said) {
-        return settings.changed(change);
-    }
-    let params = said.params.as_deref().unwrap_or("{}");
-    if &*said.method == "notifications/message"
-        && let (Some(hear), Ok(message)) =
-            (&settings.on_log, limits::read(params, limits::QUESTION_VALUES))
-    {
-        hear(message);
+    match Change::of(said) {
+        Some(change) => settings.changed(change),
+        None => settings.handlers.log(said),
     }
 }

@@ -6,7 +6,7 @@ use super::{
     sign::{SigningKey, secret},
     vault::Kept,
 };
-use crate::{clock::now, net};
+use crate::support::{clock::now, url_policy};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -188,8 +188,9 @@ impl Shared {
             "token_endpoint_auth_method": method,
             "application_type": "native",
         });
-        let request = self.net.post(self.net.safe(place)?, "application/json", wish.to_string())?;
-        let answered = net::send(request).await?;
+        let request =
+            self.policy.post(self.policy.safe(place)?, "application/json", wish.to_string())?;
+        let answered = url_policy::send(request).await?;
         if !answered.status.is_success() {
             let text = &answered.text[..answered.text.len().min(400)];
             let why = String::from_utf8_lossy(text);

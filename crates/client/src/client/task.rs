@@ -1,11 +1,11 @@
 //! Calls that go on without anybody waiting: followed to their end, in both designs.
 
+use super::pagination;
 use crate::{
-    client::{Client, Shared},
+    connection::{Connection, dialect::TaskDesign},
     error::{Error, Failure, Late, Result},
-    exchange::{Patience, Wish},
-    limits,
-    listen::jittered,
+    request::round_trip::Options,
+    support::{backoff::jittered, deadline::Timeouts, limits},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,6 @@ use std::{
 use zcp_wire::{
     RpcError,
     mcp::{tasks::TaskStatus, tools::CallToolResult},
-    revision::Era,
 };
 
 /// How often a task is looked at if the server does not say, and what it may say.
@@ -33,6 +32,7 @@ pub(crate) type OnState = Arc<dyn Fn(TaskState) + Send + Sync>;
 /// A task as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct TaskState {
     /// How far it is.
     pub status: TaskStatus,
@@ -51,13 +51,13 @@ impl TaskState {
 }
 
 /// A call that goes on at the server. Its id is all that is needed to find it again, with
-/// [`Client::task`]: also from another process.
+/// [`Client::task`](crate::Client::task): also from another process.
 pub struct Task {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     id: String,
     /// The tool that was called, if that is known.
     tool: Option<String>,
-    wish: Wish,
+    options: Options,
     on_state: Option<OnState>,
 }
 
@@ -72,41 +72,15 @@ pub(crate) fn begun(result: &Map<String, Value>) -> Option<String> {
     id.and_then(Value::as_str).filter(|id| id.len() <= limits::ID).map(str::to_owned)
 }
 
-impl Client {
-    /// A task that was begun before, by its id.
-    pub fn task(&self, id: impl Into<String>) -> Task {
-        Task::new(self.shared().clone(), id.into(), None, self.settings().wish(), None)
-    }
-}
-
-impl Shared {
-    /// Whether a call is to be made as a task: servers of 2025-11-25 want to be asked.
-    pub(crate) fn wants_task(&self, tool: &str, wished: bool) -> bool {
-        let line = self.now();
-        let offered = line.server.capabilities.tasks.as_ref().is_some_and(|tasks| {
-            tasks.get("requests").is_some_and(|all| all["tools"]["call"].is_object())
-        });
-        if !offered || !self.settings.tasks || line.server.revision.era() == Era::Stateless {
-            return false;
-        }
-        match self.settings.tools.get(tool).and_then(|known| known.task_support.clone()).as_deref()
-        {
-            Some("required") => true,
-            Some("optional") => wished,
-            _ => false,
-        }
-    }
-}
-
 impl Task {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        connection: Arc<Connection>,
         id: String,
         tool: Option<String>,
-        wish: Wish,
+        options: Options,
         on_state: Option<OnState>,
     ) -> Self {
-        Self { shared, id, tool, wish, on_state }
+        Self { connection, id, tool, options, on_state }
     }
 
     /// What the server knows it by.
@@ -130,7 +104,7 @@ impl Task {
         let result = self.follow().await?;
         let result = serde_json::from_value(Value::Object(result)).map_err(Error::invalid)?;
         if let Some(tool) = &self.tool {
-            self.shared.check(tool, &result).await?;
+            pagination::check(&self.connection, tool, &result).await?;
         }
         Ok(result)
     }
@@ -153,18 +127,18 @@ impl Task {
 
     async fn follow(&self) -> Result<Map<String, Value>> {
         let begun = Instant::now();
-        let is_new = self.shared.now().server.revision.era() == Era::Stateless;
+        let design = self.connection.now().dialect.tasks();
         let (mut answered, mut wait) = (HashSet::new(), INTERVAL);
         let mut heard = Instant::now();
         loop {
-            if begun.elapsed() > self.wish.patience.whole {
+            if begun.elapsed() > self.options.timeouts.total {
                 return Err(self.late());
             }
             let mut seen = match self.ask("tasks/get", Map::new()).await {
                 // It goes on, whether or not it can be looked at just now; but not for ever.
                 Err(Error::Lost(
                     Failure::Gone(_) | Failure::Status { status: 429 | 500.., .. },
-                )) if heard.elapsed() < self.wish.patience.quiet => {
+                )) if heard.elapsed() < self.options.timeouts.idle => {
                     tokio::time::sleep(jittered(wait)).await;
                     wait = (wait * 2).min(LONGEST);
                     continue;
@@ -180,7 +154,7 @@ impl Task {
             match state.status {
                 TaskStatus::Queued | TaskStatus::Working => (),
                 // Its result is waited for where its questions are asked.
-                _ if !is_new => return self.wait_for_result().await,
+                _ if design == TaskDesign::Requested => return self.wait_for_result().await,
                 TaskStatus::InputRequired => self.answer(&seen, &mut answered).await?,
                 TaskStatus::Completed => {
                     return match seen.remove("result") {
@@ -199,14 +173,14 @@ impl Task {
 
     /// Waits for the result of a task of 2025-11-25, which may be quiet for as long as it takes.
     async fn wait_for_result(&self) -> Result<Map<String, Value>> {
-        let patience = Patience { quiet: self.wish.patience.whole, ..self.wish.patience };
-        let wish = Wish { patience, ..self.wish.clone() };
-        self.shared.request("tasks/result", self.params(Map::new()), &wish).await
+        let total = self.options.timeouts.total;
+        let options = Options { timeouts: Timeouts { idle: total, total }, ..self.options.clone() };
+        self.connection.request("tasks/result", &self.params(Map::new()), &options).await
     }
 
     fn late(&self) -> Error {
         let about = Some(format!("the task `{}` goes on", self.id));
-        Error::Late(Late { after: self.wish.patience.whole, about })
+        Error::Late(Late { after: self.options.timeouts.total, about })
     }
 
     /// Answers what was not answered before: a server may be slow to see that it was.
@@ -226,7 +200,7 @@ impl Task {
             let why = format!("a task asks more than {} questions", limits::ASKED_BY_TASK);
             return Err(Error::Invalid(why));
         }
-        let answers = self.shared.answers(&new).await?;
+        let answers = self.connection.answers(&new).await?;
         answered.extend(new.into_iter().map(|(key, _)| key));
         let params = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
         self.ask("tasks/update", params).await.map(drop)
@@ -238,7 +212,7 @@ impl Task {
     }
 
     async fn ask(&self, method: &str, params: Map<String, Value>) -> Result<Map<String, Value>> {
-        self.shared.request(method, self.params(params), &self.wish).await
+        self.connection.request(method, &self.params(params), &self.options).await
     }
 }
 
@@ -257,7 +231,7 @@ impl Drop for Followed {
     fn drop(&mut self) {
         let Some(task) = self.0.take() else { return };
         let params = task.params(Map::new());
-        task.shared.in_parting("tasks/cancel", params, async || Some(()));
+        task.connection.send_in_background("tasks/cancel", params, async || Some(()));
     }
 }
 

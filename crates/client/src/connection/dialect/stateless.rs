@@ -1,0 +1,111 @@
+//! The era in which every request says all there is to know, since 2026-07-28.
+
+use super::{Dialect, Recovery, TaskDesign, meta_of, version_header};
+use crate::{
+    connection::{Connection, changes::Changes, listen, settings::Settings},
+    error::{Error, Result},
+    request::answering::Questions,
+    transport::Fate,
+};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use zcp_wire::{
+    Id, Revision, RpcError,
+    error::HEADER_MISMATCH,
+    header,
+    mcp::{subscriptions::Filter, tools::Tool},
+    meta,
+    mirror::{self, Mirrored},
+};
+
+/// A revision without sessions.
+pub(in crate::connection) struct Stateless {
+    pub(in crate::connection) revision: Revision,
+}
+
+impl Dialect for Stateless {
+    fn prepare(
+        &self,
+        settings: &Settings,
+        method: &str,
+        params: &mut Map<String, Value>,
+        id: &Id,
+    ) -> HeaderMap {
+        if let Some(about) = meta_of(params, id) {
+            self.describe(settings, about);
+        }
+        self.headers(settings, method, params)
+    }
+
+    fn questions(&self) -> Questions {
+        Questions::AsResults
+    }
+
+    fn header_arguments(&self, tool: &Tool) -> Result<Vec<Mirrored>, String> {
+        mirror::find(&tool.input_schema)
+    }
+
+    fn recovery(&self, error: &Error, _: &Fate) -> Option<Recovery> {
+        let is_mismatch = matches!(error, Error::Refused(RpcError { code: HEADER_MISMATCH, .. }));
+        is_mismatch.then_some(Recovery::ListTools)
+    }
+
+    fn listen(
+        &self,
+        connection: Arc<Connection>,
+        filter: Filter,
+    ) -> BoxFuture<'static, Result<Changes>> {
+        Box::pin(listen::open(connection, filter))
+    }
+
+    fn tasks(&self) -> TaskDesign {
+        TaskDesign::Decided
+    }
+}
+
+impl Stateless {
+    /// Writes what a session would remember of this client.
+    fn describe(&self, settings: &Settings, about: &mut Map<String, Value>) {
+        about.insert(meta::PROTOCOL_VERSION.into(), self.revision.as_str().into());
+        about.insert(meta::CLIENT_CAPABILITIES.into(), json!(settings.capabilities()));
+        if settings.say_info {
+            about.insert(meta::CLIENT_INFO.into(), json!(settings.info));
+        }
+        if let Some(level) = settings.level {
+            about.insert(meta::LOG_LEVEL.into(), json!(level));
+        }
+    }
+
+    /// The headers that repeat a request's method, its name and some of its arguments.
+    fn headers(&self, settings: &Settings, method: &str, params: &Map<String, Value>) -> HeaderMap {
+        let mut headers = version_header(self.revision);
+        let mut insert = |name: &HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(&header::encode(value)) {
+                headers.insert(name.clone(), value);
+            }
+        };
+        insert(&header::METHOD, method);
+        let named = match method {
+            "tools/call" | "prompts/get" => params.get("name"),
+            "resources/read" => params.get("uri"),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => params.get("taskId"),
+            _ => None,
+        };
+        let Some(name) = named.and_then(Value::as_str) else { return headers };
+        insert(&header::NAME, name);
+        let known = if method == "tools/call" { settings.tools.get(name) } else { None };
+        let args = params.get("arguments").unwrap_or(&Value::Null);
+        for mirrored in known.iter().flat_map(|known| &known.mirrored) {
+            let name = format!("{}{}", header::PARAM_PREFIX, mirrored.header);
+            if let Some(text) = mirrored.text(args)
+                && let Ok(value) = HeaderValue::from_str(&text)
+                && let Ok(name) = HeaderName::try_from(name)
+            {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+}

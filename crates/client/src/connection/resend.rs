@@ -1,0 +1,121 @@
+//! Requests: answered from the cache, or sent, and sent once more where that is safe.
+
+use super::{Connection, dialect::Recovery, link::Link, rounds::Answered};
+use crate::{
+    error::{Error, Failure, Late, Result},
+    request::{cache::Whom, round_trip::Options},
+    transport::Fate,
+};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Methods that may be sent again when the answer was lost: asking twice does nothing twice.
+const IDEMPOTENT: &[&str] = &[
+    "tools/list",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "completion/complete",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "logging/setLevel",
+    "ping",
+    "server/discover",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+];
+
+/// Why a request was not answered, and whether it may be sent again.
+struct Failed {
+    error: Error,
+    may_resend: bool,
+}
+
+impl Connection {
+    /// Makes a request, within the total timeout of its options.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+        options: &Options,
+    ) -> Result<Map<String, Value>> {
+        within(options.timeouts.total, self.cached_or_sent(method, params, options)).await
+    }
+
+    async fn cached_or_sent(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+        options: &Options,
+    ) -> Result<Map<String, Value>> {
+        let whom = Whom { client: self.number, principal: self.endpoint.principal() };
+        let wanted = match self.settings.cache.look(method, params, whom) {
+            Ok(result) => return Ok(result),
+            Err(wanted) => wanted,
+        };
+        let answered = self.send(method, params, options).await?;
+        // A result that depends on answers is for this request only.
+        if let Some(wanted) = wanted.filter(|_| !answered.took_input) {
+            self.settings.cache.keep(wanted, &answered.result);
+        }
+        Ok(answered.result)
+    }
+
+    /// Sends a request, and a second time if the first attempt failed and that is safe.
+    async fn send(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+        options: &Options,
+    ) -> Result<Answered> {
+        let first = self.attempt(method, params, options).await;
+        let answered = match first {
+            Err(Failed { may_resend: true, .. }) => self.attempt(method, params, options).await,
+            first => first,
+        };
+        answered.map_err(|failed| failed.error)
+    }
+
+    /// Sends a request once, on a link that is opened for it if there is none.
+    async fn attempt(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+        options: &Options,
+    ) -> Result<Answered, Failed> {
+        let link = self.link().await.map_err(|error| Failed { error, may_resend: false })?;
+        let fate = Fate::default();
+        let answered = self.rounds(&link, method, params.clone(), options, &fate).await;
+        answered.map_err(|error| {
+            let may_resend = examine(&link, method, &error, &fate);
+            Failed { error, may_resend }
+        })
+    }
+}
+
+/// Finds out what an error means for the link, which may be lost, and for the request: whether it
+/// may be sent again.
+fn examine(link: &Link, method: &str, error: &Error, fate: &Fate) -> bool {
+    if link.dialect.recovery(error, fate) == Some(Recovery::Reopen) {
+        link.lose();
+        return true;
+    }
+    if let Error::Lost(Failure::Gone(_)) = error {
+        link.lose();
+        // The server may have carried the request out before it was gone.
+        return IDEMPOTENT.contains(&method);
+    }
+    false
+}
+
+/// Waits for an answer, but not longer than that.
+pub(crate) async fn within<T>(
+    total: Duration,
+    answer: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let late = |_| Err(Error::Late(Late { after: total, about: None }));
+    tokio::time::timeout(total, answer).await.unwrap_or_else(late)
+}

@@ -1,0 +1,58 @@
+//! What a server's notification says has changed.
+
+use crate::{support::limits, transport::GAP};
+use serde::Deserialize;
+use zcp_wire::{
+    Notification,
+    mcp::subscriptions::{Filter, covers},
+};
+
+/// Something that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources.
+    Resources,
+    /// A resource.
+    Resource(String),
+    /// Anything may have: for a while nobody listened.
+    All,
+}
+
+impl Change {
+    /// The change a notification reports, if it reports one.
+    pub(crate) fn of(said: &Notification) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Updated {
+            uri: String,
+        }
+        Some(match &*said.method {
+            GAP => Self::All,
+            "notifications/tools/list_changed" => Self::Tools,
+            "notifications/prompts/list_changed" => Self::Prompts,
+            "notifications/resources/list_changed" => Self::Resources,
+            "notifications/resources/updated" => {
+                let updated: Updated = serde_json::from_str(said.params.as_deref()?).ok()?;
+                // Nobody subscribes to one that is longer.
+                (updated.uri.len() <= limits::URI).then_some(Self::Resource(updated.uri))?
+            }
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_wanted(&self, filter: &Filter) -> bool {
+        match self {
+            Self::Tools => filter.tools_list_changed,
+            Self::Prompts => filter.prompts_list_changed,
+            Self::Resources => filter.resources_list_changed,
+            Self::Resource(changed) => {
+                filter.resource_subscriptions.iter().any(|wanted| covers(wanted, changed))
+            }
+            Self::All => true,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What every part of the client builds on, and what knows nothing of the protocol's messages.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+pub(crate) mod deadline;
+pub(crate) mod files;
+pub(crate) mod http_error;
+pub(crate) mod limits;
+pub(crate) mod url_policy;
