@@ -1,6 +1,7 @@
 //! The `zcp` command: MCP servers for every client, and a client for every server.
 
 mod args;
+mod background;
 mod cases;
 mod clients;
 mod cmd;
@@ -15,8 +16,8 @@ mod jq;
 mod mounts;
 mod nearest;
 mod print;
+mod project;
 mod questions;
-mod root;
 mod target;
 
 use args::{Args, Command, Exited, StoreCommand, TasksCommand, Usage};

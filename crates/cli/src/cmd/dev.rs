@@ -3,6 +3,7 @@
 use super::serve;
 use crate::{
     args::{Dev, Kept, Serve},
+    background::Background,
     cases, print,
 };
 use std::{
@@ -11,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 use tokio::sync::broadcast::error::RecvError;
-use tokio_util::task::TaskTracker;
 use zcp_scripts::{Observed, Outcome, Program, Scripts};
 
 pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
@@ -26,17 +26,17 @@ pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
         allow_origin: vec![],
         max_connections_per_address: None,
     };
-    serve::shown(serve, json, |scripts| {
-        follow(scripts, json);
-        listen(scripts, dev.record, json);
+    serve::run_with(serve, json, |scripts, background| {
+        follow(scripts, background, json);
+        listen(scripts, background, dev.record, json);
     })
     .await
 }
 
 /// Shows each call as it ends, and keeps it as a case if there is a file for that.
-fn listen(scripts: &Scripts, record: Option<PathBuf>, json: bool) {
+fn listen(scripts: &Scripts, background: &Background, record: Option<PathBuf>, json: bool) {
     let mut calls = scripts.observe();
-    TaskTracker::new().spawn(async move {
+    background.spawn(async move {
         loop {
             let call = match calls.recv().await {
                 Ok(call) => call,
@@ -61,9 +61,9 @@ fn keep(call: &Observed, file: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Shows what changes in the folder, for as long as it is served.
-fn follow(scripts: &Scripts, json: bool) {
+fn follow(scripts: &Scripts, background: &Background, json: bool) {
     let mut programs = scripts.programs();
-    TaskTracker::new().spawn(async move {
+    background.spawn(async move {
         let mut known = programs.borrow_and_update().clone();
         while programs.changed().await.is_ok() {
             let now = programs.borrow_and_update().clone();

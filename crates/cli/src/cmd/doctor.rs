@@ -1,10 +1,9 @@
 //! `zcp doctor`: what this machine has and lacks to run a folder's scripts.
 
-use super::serve;
 use crate::{
     args::Doctor,
     findings::{self, Finding},
-    print,
+    print, project,
 };
 use serde_json::{Value, json};
 use std::{
@@ -91,7 +90,7 @@ async fn languages() -> Vec<Finding> {
 
 /// What a folder's scripts need, and whether it is there.
 async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
-    let scripts = serve::folder(folder)?;
+    let scripts = project::folder(folder)?;
     let mut findings = vec![];
     let mut users: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     let programs = scripts.programs().borrow().clone();

@@ -1,9 +1,8 @@
 //! `zcp health`: whether a folder can be served, in one line for programs.
 
-use super::serve;
 use crate::{
     args::{Exited, Health, Target, usage},
-    home, print, target,
+    home, print, project, target,
 };
 use serde_json::json;
 use std::{error::Error, time::Duration};
@@ -15,7 +14,7 @@ const VARIABLE: &str = "MCPBASH_HEALTH_TIMEOUT_SECS";
 
 pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
     // What is wrong with the folder is known without a server; that it serves is tried.
-    let scripts = serve::folder(&health.folder).map_err(usage)?;
+    let scripts = project::folder(&health.folder).map_err(usage)?;
     let mistakes = scripts.mistakes().borrow().clone();
     let checks = scripts.checks().await;
     scripts.processes().end().await;

@@ -1,19 +1,17 @@
 //! `zcp lock`: shows what mounted servers say of themselves, and accepts it.
 
-use super::serve;
-use crate::{
-    args::Lock as Typed,
-    mounts::{self, Lock},
-    print,
-};
+use crate::{args::Lock as Typed, mounts, print, project};
 use serde_json::json;
 use std::error::Error;
+use zcp_gateway::LockFile;
 
 pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>> {
-    let scripts = serve::folder(&typed.folder)?;
+    let scripts = project::folder(&typed.folder)?;
+    let path = mounts::lock_file(&scripts);
     let before = match typed.check {
-        true => Lock::read(scripts.root())?,
-        false => Lock::read_or_empty(scripts.root()),
+        true => LockFile::read(path)?,
+        // One that cannot be read is written anew.
+        false => LockFile::read(&path).unwrap_or_else(|_| LockFile::empty(path)),
     };
     let now = mounts::listed(&scripts).await?;
     let differences = now.since(&before);
@@ -22,10 +20,7 @@ pub(crate) async fn run(typed: &Typed, json: bool) -> Result<(), Box<dyn Error>>
         print::json(&json!({ "differences": differences, "written": !typed.check }))?;
     } else {
         for one in &differences {
-            print::words(&visible(&format!(
-                "{} {} of {} {}",
-                one.kind, one.name, one.mount, one.what
-            )))?;
+            print::words(&visible(&one.to_string()))?;
             for (mark, said) in [("-", before.said(one)), ("+", now.said(one))] {
                 if let Some(said) = said {
                     print::words(&visible(&format!("  {mark} {said}")))?;

@@ -1,9 +1,9 @@
 //! `zcp run`: a tool of a folder, once.
 
-use super::{call, serve};
+use super::call;
 use crate::{
     args::{Exited, Run, Target, usage},
-    nearest, print, target,
+    nearest, print, project, target,
 };
 use serde_json::{Value, json};
 use std::{error::Error, path::Path};
@@ -31,7 +31,7 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     let tools = client.list_tools().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
         let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
-        let scripts = serve::folder(&run.folder)?;
+        let scripts = project::folder(&run.folder)?;
         let mut why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
         for mistake in scripts.mistakes().borrow().iter() {
             why += &format!("\nleft out: {mistake}");

@@ -1,112 +1,106 @@
 //! `zcp serve`: a folder of scripts, the project here, or the demo, on the wires that were asked for.
 
 use crate::{
-    args::{Serve, usage},
-    demo, mounts, print, root,
+    args::{Kept, Serve},
+    background::Background,
+    demo,
+    mounts::{self, Mounts},
+    print, project,
 };
-use std::{error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path};
+use std::{
+    error::Error, io, net::SocketAddr, os::unix::net::UnixStream, path::Path, time::Duration,
+};
 use tokio::net::TcpListener;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use zcp::{Http, KeyRing, Server, Stdio};
-use zcp_scripts::Scripts;
+use zcp_scripts::{Processes, Scripts};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
+/// How long a client on standard input waits for mounted servers that nothing is known of: many
+/// such clients ask for lists once, and never again.
+const NEW_MOUNTS: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(serve: Serve, json: bool) -> Result<(), Box<dyn Error>> {
-    shown(serve, json, |_| ()).await
+pub(crate) async fn run(serve: Serve, json: bool) -> Result<()> {
+    run_with(serve, json, |_, _| ()).await
 }
 
-/// Serves, and lets somebody have a look at the folder before.
-pub(crate) async fn shown(
+/// Serves, and lets somebody follow what happens in the folder meanwhile.
+pub(crate) async fn run_with(
     mut serve: Serve,
     json: bool,
-    look: impl FnOnce(&Scripts),
-) -> Result<(), Box<dyn Error>> {
-    if !serve.stdio && serve.http.is_none() && serve.unix.is_none() {
-        serve.http = Some(USUAL.into());
-    }
-    if serve.folder.is_none() {
-        serve.folder = root::meant()?;
-    }
-    let (server, scripts) = match &serve.folder {
+    follow: impl FnOnce(&Scripts, &Background),
+) -> Result<()> {
+    serve.fill_in()?;
+    let background = Background::new();
+    let (server, project) = match &serve.folder {
         Some(folder) => {
-            let scripts = open(folder)?;
-            look(&scripts);
-            let mounts = mounts::open(&scripts, serve.locked).await?;
-            let (name, mut processes) = (scripts.name(), mounts.processes);
-            processes.push(scripts.processes());
-            let server = mounts.providers.into_iter().fold(scripts.server(), Server::provide);
-            (server, Some((name, processes)))
+            let scripts = open(folder, &background)?;
+            follow(&scripts, &background);
+            let (server, project) = mounted(scripts, &serve).await?;
+            (server, Some(project))
         }
         None => (demo::server(), None),
     };
-    let server = match super::store::open(&serve.kept)? {
-        Some(store) => {
-            let keys = KeyRing::kept_in(&*store).await?;
-            server.shared_store(store).keys(keys)
-        }
-        None => server,
-    };
-    let http = match serve.http {
-        Some(address) => Some(bind(address, &serve).await?),
-        None => None,
-    };
-    if let Some(path) = serve.unix.as_deref().filter(|path| UnixStream::connect(path).is_ok()) {
-        let hint = "stop what uses it, or choose another with --unix";
-        return Err(format!("{} is in use: {hint}", path.display()).into());
-    }
-    let unix = serve.unix.as_ref().map(|path| guarded(Http::unix(path), &serve));
-    let address = http.as_ref().map(|(_, address)| *address);
+    let server = stored(server, &serve.kept).await?;
+    let wires = Wires::open(&serve).await?;
     // With a client on standard output, only the client is spoken to.
     if !serve.stdio {
-        let named = scripts.as_ref().map(|(name, _)| name.as_str()).zip(serve.folder.as_deref());
-        print::serving(named, address, serve.unix.as_deref(), json)?;
+        let named = project.as_ref().map(|project| project.name.as_str());
+        let named = named.zip(serve.folder.as_deref());
+        print::serving(named, wires.address(), serve.unix.as_deref(), json)?;
     }
-    let stop = CancellationToken::new();
-    let wires = (serve.stdio.then_some(Stdio), http.map(|(http, _)| http), unix);
-    let serving = server.serve_until(wires, stop.clone());
-    tokio::pin!(serving);
-    let served = tokio::select! {
-        served = &mut serving => served,
-        stopped = told_to_stop() => {
-            stopped?;
-            print::stopping(json);
-            stop.cancel();
-            // Whoever says so twice does not want to wait.
-            tokio::select! {
-                served = &mut serving => served,
-                again = told_to_stop() => again.map(|()| Ok(()))?,
+    let served = until_stopped(server, wires, json).await;
+    if let Some(project) = project {
+        project.end().await;
+    }
+    background.end().await;
+    served
+}
+
+impl Serve {
+    /// Decides what was not said.
+    fn fill_in(&mut self) -> Result<()> {
+        if !self.stdio && self.http.is_none() && self.unix.is_none() {
+            self.http = Some(USUAL.into());
+        }
+        if self.folder.is_none() {
+            self.folder = project::meant()?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a project has to end after its server.
+struct Project {
+    name: String,
+    mounts: Mounts,
+    own: Processes,
+}
+
+impl Project {
+    /// Ends what was started, unless somebody does not want to wait for that.
+    async fn end(self) {
+        let end = async {
+            self.mounts.gateway.close().await;
+            for processes in self.mounts.processes {
+                processes.end().await;
             }
-        }
-    };
-    if let Some((_, processes)) = scripts {
-        for processes in processes {
-            processes.end().await;
+            self.own.end().await;
+        };
+        tokio::select! {
+            () = end => (),
+            _ = told_to_stop() => (),
         }
     }
-    Ok(served?)
 }
 
-/// Opens a folder.
-pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
-    if path.exists() && !path.is_dir() {
-        let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
-        return Err(usage(why.into()));
-    }
-    let folder = Scripts::folder(path);
-    let folder =
-        std::env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
-    folder.open().map_err(|error| match path.exists() {
-        true => error.into(),
-        false => usage(error.into()),
-    })
-}
-
-/// Opens a folder, and says what is wrong with it now and later.
-fn open(path: &Path) -> Result<Scripts, Box<dyn Error>> {
-    let scripts = folder(path)?;
+/// Opens a folder, and logs what is wrong with it now and later.
+fn open(path: &Path, background: &Background) -> Result<Scripts> {
+    let scripts = project::folder(path)?;
     let mut mistakes = scripts.mistakes();
-    TaskTracker::new().spawn(async move {
+    background.spawn(async move {
         loop {
             mistakes
                 .borrow_and_update()
@@ -120,7 +114,77 @@ fn open(path: &Path) -> Result<Scripts, Box<dyn Error>> {
     Ok(scripts)
 }
 
-async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr), Box<dyn Error>> {
+/// A folder's server, with what it mounts.
+async fn mounted(scripts: Scripts, serve: &Serve) -> Result<(Server, Project)> {
+    let mounts = mounts::open(&scripts, serve.locked).await?;
+    let unseen = mounts.gateway.unseen();
+    if serve.stdio && !unseen.is_empty() {
+        let unseen = unseen.join(", ");
+        print::aside(&format!("Waiting for mounted servers that are new: {unseen} …"));
+        mounts.gateway.settle(NEW_MOUNTS).await;
+    }
+    let (name, own) = (scripts.name(), scripts.processes());
+    let server = match scripts.mounts().is_empty() {
+        true => scripts.server(),
+        false => scripts.server().provide(mounts.gateway.clone()),
+    };
+    Ok((server, Project { name, mounts, own }))
+}
+
+/// The server with its sessions where they are to be kept.
+async fn stored(server: Server, kept: &Kept) -> Result<Server> {
+    let Some(store) = super::store::open(kept)? else { return Ok(server) };
+    let keys = KeyRing::kept_in(&*store).await?;
+    Ok(server.shared_store(store).keys(keys))
+}
+
+/// The transports that were asked for.
+struct Wires {
+    stdio: Option<Stdio>,
+    http: Option<(Http, SocketAddr)>,
+    unix: Option<Http>,
+}
+
+impl Wires {
+    async fn open(serve: &Serve) -> Result<Self> {
+        let http = match serve.http {
+            Some(address) => Some(bind(address, serve).await?),
+            None => None,
+        };
+        if let Some(path) = serve.unix.as_deref().filter(|path| UnixStream::connect(path).is_ok()) {
+            let hint = "stop what uses it, or choose another with --unix";
+            return Err(format!("{} is in use: {hint}", path.display()).into());
+        }
+        let unix = serve.unix.as_ref().map(|path| guarded(Http::unix(path), serve));
+        Ok(Self { stdio: serve.stdio.then_some(Stdio), http, unix })
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|(_, address)| *address)
+    }
+}
+
+/// Serves until a signal says to stop, and then what is under way.
+async fn until_stopped(server: Server, wires: Wires, json: bool) -> Result<()> {
+    let stop = CancellationToken::new();
+    let wires = (wires.stdio, wires.http.map(|(http, _)| http), wires.unix);
+    let serving = server.serve_until(wires, stop.clone());
+    tokio::pin!(serving);
+    let stopped = tokio::select! {
+        served = &mut serving => return Ok(served?),
+        stopped = told_to_stop() => stopped,
+    };
+    stopped?;
+    print::stopping(json);
+    stop.cancel();
+    // Whoever says so twice does not want to wait.
+    tokio::select! {
+        served = &mut serving => Ok(served?),
+        again = told_to_stop() => Ok(again?),
+    }
+}
+
+async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr)> {
     let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("{address} is in use: stop what uses it, or choose another with --http")

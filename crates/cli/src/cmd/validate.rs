@@ -1,17 +1,16 @@
 //! `zcp validate`: what is wrong with a folder of scripts.
 
-use super::serve;
 use crate::{
     args::Validate,
     findings::{self, Finding},
-    mounts, print,
+    mounts, print, project,
 };
 use serde_json::json;
 use std::{error::Error, fs, io, path::Path};
 use zcp_scripts::Program;
 
 pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn Error>> {
-    let scripts = serve::folder(&validate.folder)?;
+    let scripts = project::folder(&validate.folder)?;
     let mistakes = scripts.mistakes().borrow().clone();
     let mut findings: Vec<Finding> =
         mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();

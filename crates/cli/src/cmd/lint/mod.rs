@@ -2,11 +2,11 @@
 
 mod portable;
 
-use super::{serve, validate};
+use super::validate;
 use crate::{
     args::Lint,
     findings::{self, Finding},
-    print, target,
+    print, project, target,
 };
 use serde_json::{Value, json};
 use std::{collections::HashMap, error::Error, path::Path};
@@ -57,7 +57,7 @@ async fn of_folder(server: &str) -> Result<Vec<Finding>, Box<dyn Error>> {
     if !Path::new(server).is_dir() {
         return Ok(vec![]);
     }
-    let scripts = serve::folder(Path::new(server))?;
+    let scripts = project::folder(Path::new(server))?;
     let found = scripts.programs().borrow().iter().flat_map(validate::warnings).collect();
     scripts.processes().end().await;
     Ok(found)

@@ -1,6 +1,5 @@
 //! What a mounted server says of itself to clients and models.
 
-use super::Result;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt;
@@ -16,30 +15,32 @@ use zcp_client::{
 /// Maximum number of tools, prompts, resources and templates of one server.
 const MOST: usize = 10_000;
 
-/// A kind of what a server offers.
+/// A kind of what a server offers, as the lock file names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A tool, by its name.
     Tool,
+    /// A prompt, by its name.
     Prompt,
+    /// A resource, by its URI.
     Resource,
+    /// A resource template, by its URI template.
     Template,
+    /// The server's instructions. They are not passed on to clients.
     Instructions,
 }
 
 impl Kind {
-    /// The kind that `zcp.toml` calls so.
-    pub(super) fn named(name: &str) -> Result<Self> {
-        Ok(match name {
+    /// The kind that is called `tools`, `prompts`, `resources`, `templates` or `instructions`.
+    pub fn of_plural(name: &str) -> Option<Self> {
+        Some(match name {
             "tools" => Self::Tool,
             "prompts" => Self::Prompt,
             "resources" => Self::Resource,
             "templates" => Self::Template,
             "instructions" => Self::Instructions,
-            _ => {
-                let all = "tools, prompts, resources, templates and instructions";
-                return Err(format!("unlocked: unknown value `{name}`; use one of {all}").into());
-            }
+            _ => return None,
         })
     }
 }
@@ -58,19 +59,19 @@ impl fmt::Display for Kind {
 
 /// What a server offers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Offers {
-    pub(super) tools: Vec<Tool>,
-    pub(super) prompts: Vec<Prompt>,
-    pub(super) resources: Vec<Resource>,
-    pub(super) templates: Vec<ResourceTemplate>,
+pub(crate) struct Offers {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
     /// For the model. Not passed on, but somebody may rely on them.
     instructions: Option<String>,
-    pub(super) completes: bool,
+    pub(crate) completes: bool,
 }
 
 impl Offers {
     /// What a server offers now.
-    pub(super) async fn of(client: &Client) -> zcp_client::Result<Self> {
+    pub(crate) async fn of(client: &Client) -> zcp_client::Result<Self> {
         let server = client.server();
         let can = server.capabilities;
         let mut all = Self {
@@ -98,7 +99,7 @@ impl Offers {
     }
 
     /// Every single thing: its kind, its name or URI, and what is said of it.
-    pub(super) fn each(&self, mut take: impl FnMut(Kind, &str, Value)) {
+    pub(crate) fn each(&self, mut take: impl FnMut(Kind, &str, Value)) {
         let tools = self.tools.iter().map(|one| (Kind::Tool, one.name.as_str(), value(one)));
         let prompts = self.prompts.iter().map(|one| (Kind::Prompt, one.name.as_str(), value(one)));
         let resources =
@@ -114,7 +115,7 @@ impl Offers {
     }
 
     /// Leaves out what `keep` does not keep.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(Kind, &str, &dyn Fn() -> Value) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(Kind, &str, &dyn Fn() -> Value) -> bool) {
         self.tools.retain(|one| keep(Kind::Tool, &one.name, &|| value(one)));
         self.prompts.retain(|one| keep(Kind::Prompt, &one.name, &|| value(one)));
         self.resources.retain(|one| keep(Kind::Resource, &one.uri, &|| value(one)));
@@ -127,7 +128,7 @@ impl Offers {
     }
 
     /// Adds an entry of the lock file. Fails if its content does not match its kind.
-    pub(super) fn add(&mut self, kind: Kind, said: &Value) -> Result<(), serde_json::Error> {
+    pub(crate) fn add(&mut self, kind: Kind, said: &Value) -> Result<(), serde_json::Error> {
         match kind {
             Kind::Tool => self.tools.push(read(said)?),
             Kind::Prompt => self.prompts.push(read(said)?),

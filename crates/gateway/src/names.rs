@@ -1,14 +1,13 @@
-//! What of a mounted server is offered, and under which names.
+//! Which things of a mount are offered, and under which names.
 
-use super::{Result, is_one_way, offers::Kind};
+use crate::{mount::Mount, offers::Kind};
 use globset::{GlobBuilder, GlobSet};
 use sha2::{Digest, Sha256};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
 };
 use zcp::ListKind;
-use zcp_scripts::Mount;
 
 /// The longest name of a tool or a prompt: some model APIs refuse a whole list for a longer one.
 const LONGEST_NAME: usize = 64;
@@ -17,7 +16,7 @@ const TOLD: usize = 1000;
 
 /// What is offered, and what its name begins with.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(crate) struct Names {
     mount: String,
     prefix: String,
     /// Longer prefixes of other mounts: names that begin so are theirs.
@@ -25,25 +24,20 @@ pub(super) struct Choice {
     tools: Patterns,
     prompts: Patterns,
     resources: Patterns,
-    /// Outputs of its tools can be read, whatever else can: it is a folder of scripts.
-    has_outputs: bool,
+    /// What URIs begin with that are offered whatever the patterns say.
+    always: Vec<String>,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
-impl Choice {
-    /// What is offered of one mount among others.
-    pub(super) fn new(name: &str, mount: &Mount, all: &BTreeMap<String, Mount>) -> Result<Self> {
-        if !is_one_way(mount) {
-            return Err("say one of folder, command and url".into());
-        }
+impl Names {
+    /// What is offered of one mount among others, whose prefixes are these.
+    pub(crate) fn new(name: &str, mount: &Mount, prefixes: &[String]) -> Result<Self, String> {
         let prefix = prefix(name, mount);
-        let others = all.iter().filter(|(other, _)| *other != name);
-        let others = others.map(|(other, mount)| self::prefix(other, mount));
-        let longer = |other: &String| other.len() > prefix.len() && other.starts_with(&prefix);
+        let longer = |other: &&String| other.len() > prefix.len() && other.starts_with(&prefix);
         Ok(Self {
             mount: name.to_owned(),
-            taken: others.filter(longer).collect(),
-            has_outputs: mount.folder.is_some(),
+            taken: prefixes.iter().filter(longer).cloned().collect(),
+            always: mount.always.clone(),
             told: Arc::default(),
             prefix,
             tools: Patterns::new(&mount.tools)?,
@@ -52,8 +46,13 @@ impl Choice {
         })
     }
 
+    /// The mount's name.
+    pub(crate) fn mount(&self) -> &str {
+        &self.mount
+    }
+
     /// Whether something of a server is offered.
-    pub(super) fn takes(&self, kind: Kind, name: &str) -> bool {
+    pub(crate) fn takes(&self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Tool => self.name(ListKind::Tools, name).is_some(),
             Kind::Prompt => self.name(ListKind::Prompts, name).is_some(),
@@ -63,13 +62,13 @@ impl Choice {
     }
 
     /// The name something has here, if it is offered.
-    pub(super) fn name(&self, kind: ListKind, name: &str) -> Option<String> {
+    pub(crate) fn name(&self, kind: ListKind, name: &str) -> Option<String> {
         let patterns = match kind {
             ListKind::Tools => &self.tools,
             ListKind::Prompts => &self.prompts,
             ListKind::Resources | ListKind::Templates | ListKind::Skills => {
-                let is_output = self.has_outputs && name.starts_with("output://");
-                return (is_output || self.resources.take(name)).then(|| name.to_owned());
+                let is_always = self.always.iter().any(|start| name.starts_with(start));
+                return (is_always || self.resources.take(name)).then(|| name.to_owned());
             }
         };
         if !patterns.take(name) {
@@ -97,7 +96,7 @@ impl Choice {
 }
 
 /// What names of a mount begin with.
-fn prefix(name: &str, mount: &Mount) -> String {
+pub(crate) fn prefix(name: &str, mount: &Mount) -> String {
     mount.prefix.clone().unwrap_or_else(|| format!("{name}_"))
 }
 
@@ -121,7 +120,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn new(all: &[String]) -> Result<Self> {
+    fn new(all: &[String]) -> Result<Self, String> {
         let mut patterns = Self::default();
         for text in all {
             let (list, text) = match text.strip_prefix('!') {
@@ -146,19 +145,20 @@ impl Patterns {
 mod tests {
     use super::*;
 
-    fn alone(name: &str, mount: &Mount) -> Result<Choice> {
-        Choice::new(name, mount, &BTreeMap::new())
+    fn far(prefix: Option<&str>) -> Names {
+        let mount = Mount::http("https://example.com");
+        let mount = prefix.into_iter().fold(mount, Mount::prefix);
+        Names::new("far", &mount, &[]).unwrap()
     }
 
     #[test]
     fn a_name_is_of_the_mount_with_the_longest_prefix() {
-        let mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
-        let bare = Mount { prefix: Some(String::new()), ..mount.clone() };
-        let all = [("a", &mount), ("a_b", &mount), ("bare", &bare)];
-        let all: BTreeMap<_, _> =
-            all.into_iter().map(|(name, mount)| (name.to_owned(), mount.clone())).collect();
+        let mount = || Mount::http("https://example.com");
+        let all = [("a", mount()), ("a_b", mount()), ("bare", mount().prefix(""))];
+        let prefixes: Vec<_> = all.iter().map(|(name, mount)| prefix(name, mount)).collect();
         let name = |mount: &str, name: &str| {
-            Choice::new(mount, &all[mount], &all).unwrap().name(ListKind::Tools, name)
+            let (_, found) = all.iter().find(|(other, _)| *other == mount).unwrap();
+            Names::new(mount, found, &prefixes).unwrap().name(ListKind::Tools, name)
         };
         assert_eq!(name("a_b", "c"), Some("a_b_c".into()));
         assert_eq!(name("a", "b_c"), None);
@@ -184,20 +184,14 @@ mod tests {
 
     #[test]
     fn names_begin_with_the_mounts_name_unless_something_is_said() {
-        let mut mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
-        let choice = alone("far", &mount).unwrap();
-        assert_eq!(choice.name(ListKind::Tools, "get"), Some("far_get".into()));
-        mount.prefix = Some(String::new());
-        assert_eq!(alone("far", &mount).unwrap().name(ListKind::Tools, "get"), Some("get".into()));
-        mount.folder = Some("x".into());
-        assert!(alone("far", &mount).is_err());
+        assert_eq!(far(None).name(ListKind::Tools, "get"), Some("far_get".into()));
+        assert_eq!(far(Some("")).name(ListKind::Tools, "get"), Some("get".into()));
     }
 
     #[test]
     fn long_names_are_shortened_and_stay_apart() {
-        let mount = Mount { url: Some("https://example.com".into()), ..Mount::default() };
-        let choice = alone("far", &mount).unwrap();
-        let name = |kind, name: &str| choice.name(kind, name).unwrap();
+        let names = far(None);
+        let name = |kind, name: &str| names.name(kind, name).unwrap();
         let longest = "x".repeat(60);
         assert_eq!(name(ListKind::Tools, &longest), format!("far_{longest}"));
         let (one, other) = (format!("{}_one", "x".repeat(70)), format!("{}_two", "x".repeat(70)));

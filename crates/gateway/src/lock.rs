@@ -1,31 +1,43 @@
-//! `zcp.lock`: what mounted servers say of themselves, as it was when it was agreed to.
+//! The lock file: what mounted servers say of themselves, as it was when it was accepted.
 //!
 //! What a mounted server says of its tools, prompts and resources reaches the model. So whatever
-//! has changed since, or is new, is not offered before somebody has looked at it: `zcp lock` shows
-//! and keeps it.
+//! has changed since, or is new, is not offered before somebody has looked at it.
 
-use super::{
-    Result,
+use crate::{
+    error::{Error, Result},
     offers::{Kind, Offers},
 };
-use crate::files::{self, Over, Readers};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-const NAME: &str = "zcp.lock";
 /// The format of the file. The first had tools only.
 const VERSION: u64 = 2;
 
-/// A folder's lock file.
+/// A lock file: the descriptions of tools, prompts, resources and templates, and the instructions of
+/// mounted servers, as they were accepted, with a SHA-256 digest of each.
+///
+/// ```no_run
+/// # async fn example(gateway: zcp_gateway::Gateway) -> Result<(), Box<dyn std::error::Error>> {
+/// use zcp_gateway::LockFile;
+///
+/// let before = LockFile::read("zcp.lock")?;
+/// let now = gateway.describe().await?;
+/// for difference in now.since(&before) {
+///     println!("{difference}");
+/// }
+/// now.write()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct Lock {
+pub struct LockFile {
     path: PathBuf,
     mounts: Arc<Mutex<Mounts>>,
     /// Held while the file is changed: several servers may be new.
@@ -44,50 +56,72 @@ struct File {
 
 /// Something as it was agreed to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Locked {
+struct Locked {
     sha256: String,
     said: Value,
 }
 
-/// What is different from what was agreed to.
+/// What is different from what was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Difference {
-    pub(crate) mount: String,
-    pub(crate) kind: Kind,
-    pub(crate) name: String,
-    pub(crate) what: &'static str,
+pub struct Difference {
+    /// The mount's name.
+    pub mount: String,
+    /// What kind of thing is different.
+    pub kind: Kind,
+    /// Its name or URI at the mounted server.
+    pub name: String,
+    /// `is new`, `has changed` or `is gone`.
+    pub what: &'static str,
 }
 
-impl Lock {
-    /// The lock file of a folder; empty if there is none.
-    pub(crate) fn read(root: &Path) -> Result<Self> {
-        let lock = Self::empty(root);
-        let path = &lock.path;
-        let wrong = |why: &dyn std::fmt::Display| {
-            format!("{}: {why}; zcp lock writes it anew", path.display())
-        };
-        match fs::read_to_string(path) {
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mount, kind, name, what } = self;
+        write!(f, "{kind} {name} of {mount} {what}")
+    }
+}
+
+impl LockFile {
+    /// Reads a lock file. One that is not there is empty.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or is not a lock file of this version.
+    pub fn read(path: impl Into<PathBuf>) -> Result<Self> {
+        let lock = Self::empty(path);
+        let wrong = |why: &dyn fmt::Display| lock.error(format!("{why}; zcp lock writes it anew"));
+        match fs::read_to_string(&lock.path) {
             Ok(text) => {
                 let file: File = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
                 if file.version != VERSION {
-                    return Err(wrong(&format!("version {} is unknown", file.version)).into());
+                    return Err(wrong(&format!("version {} is unknown", file.version)));
                 }
                 *lock.mounts() = file.mounts;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => (),
-            Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+            Err(error) => return Err(lock.error(error)),
         }
         Ok(lock)
     }
 
-    /// One in which nothing is agreed to.
-    pub(super) fn empty(root: &Path) -> Self {
-        Self { path: root.join(NAME), mounts: Arc::default(), changing: Arc::default() }
+    /// One in which nothing is accepted.
+    pub fn empty(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), mounts: Arc::default(), changing: Arc::default() }
     }
 
-    /// The lock file of a folder, or an empty one if it cannot be read.
-    pub(crate) fn read_or_empty(root: &Path) -> Self {
-        Self::read(root).unwrap_or_else(|_| Self::empty(root))
+    /// The same, to be written to another file.
+    #[must_use]
+    pub fn with_path(self, path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), ..self }
+    }
+
+    /// What the file is called, for people.
+    pub(crate) fn file_name(&self) -> String {
+        self.path.file_name().unwrap_or_default().display().to_string()
+    }
+
+    fn error(&self, why: impl fmt::Display) -> Error {
+        Error::LockFile { path: self.path.clone(), why: why.to_string() }
     }
 
     fn mounts(&self) -> MutexGuard<'_, Mounts> {
@@ -95,21 +129,20 @@ impl Lock {
     }
 
     /// Whether anything of a mount was ever agreed to.
-    pub(super) fn knows(&self, mount: &str) -> bool {
+    pub(crate) fn knows(&self, mount: &str) -> bool {
         self.mounts().contains_key(mount)
     }
 
     /// What was agreed to of a mount, if ever.
-    pub(super) fn offers(&self, mount: &str) -> Option<Offers> {
+    pub(crate) fn offers(&self, mount: &str) -> Option<Offers> {
         let mut offers = Offers::default();
         for (kind, all) in self.mounts().get(mount)? {
             for (name, locked) in all {
                 // A file that was changed by hand agrees to nothing.
                 let is_whole = locked.sha256 == digest(*kind, locked.said.clone());
                 if !is_whole || offers.add(*kind, &locked.said).is_err() {
-                    tracing::warn!(
-                        "zcp.lock: the {kind} `{name}` of `{mount}` was changed by hand"
-                    );
+                    let file = self.file_name();
+                    tracing::warn!("{file}: the {kind} `{name}` of `{mount}` was changed by hand");
                 }
             }
         }
@@ -117,7 +150,7 @@ impl Lock {
     }
 
     /// Agrees to what a mount offers.
-    pub(super) fn set(&self, mount: &str, offers: &Offers) {
+    pub(crate) fn set(&self, mount: &str, offers: &Offers) {
         let mut all: BTreeMap<Kind, BTreeMap<String, Locked>> = BTreeMap::new();
         offers.each(|kind, name, said| {
             let locked = Locked { sha256: digest(kind, said.clone()), said };
@@ -127,18 +160,17 @@ impl Lock {
     }
 
     /// Agrees to what a mount that is new offers, and leaves what others have agreed to meanwhile.
-    pub(super) fn add(&self, mount: &str, offers: &Offers) -> Result<(), String> {
+    pub(crate) fn add(&self, mount: &str, offers: &Offers) -> Result<()> {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.set(mount, offers);
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let now = Self::read(folder).map_err(|error| error.to_string())?;
+        let now = Self::read(&self.path)?;
         now.set(mount, offers);
-        now.write().map_err(|error| error.to_string())
+        now.write()
     }
 
     /// Leaves out of what a mount offers now what was not agreed to, except for `unlocked` kinds;
     /// says what that is.
-    pub(super) fn hold(&self, mount: &str, now: &mut Offers, unlocked: &[Kind]) -> Vec<Difference> {
+    pub(crate) fn hold(&self, mount: &str, now: &mut Offers, unlocked: &[Kind]) -> Vec<Difference> {
         let mounts = self.mounts();
         let locked = mounts.get(mount);
         let mut differences = vec![];
@@ -156,8 +188,8 @@ impl Lock {
         differences
     }
 
-    /// What is different from another lock.
-    pub(crate) fn since(&self, before: &Self) -> Vec<Difference> {
+    /// What is different from another lock file.
+    pub fn since(&self, before: &Self) -> Vec<Difference> {
         let (now, before) = (flat(&self.mounts()), flat(&before.mounts()));
         let mut all = vec![];
         let mut tell = |(mount, kind, name): &Key, what| {
@@ -174,19 +206,44 @@ impl Lock {
         all
     }
 
-    /// Something as it was agreed to.
-    pub(crate) fn said(&self, of: &Difference) -> Option<Value> {
+    /// The description of something, as this lock file has it.
+    pub fn said(&self, of: &Difference) -> Option<Value> {
         Some(self.mounts().get(&of.mount)?.get(&of.kind)?.get(&of.name)?.said.clone())
     }
 
-    /// Writes the file, at once or not at all.
-    pub(crate) fn write(&self) -> Result<()> {
+    /// Writes the file as a whole or not at all. Its permissions stay.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written.
+    pub fn write(&self) -> Result<()> {
         let file = json!({ "version": VERSION, "mounts": *self.mounts() });
-        let text = serde_json::to_string_pretty(&file)? + "\n";
-        let named = |error: io::Error| format!("{}: {error}", self.path.display());
-        let write = |file: &mut fs::File| io::Write::write_all(file, text.as_bytes());
-        Ok(files::whole(&self.path, Readers::Usual, Over::Anything, write).map_err(named)?)
+        let written = serde_json::to_string_pretty(&file).map_err(io::Error::from);
+        let written = written.and_then(|text| replace(&self.path, &(text + "\n")));
+        written.map_err(|error| self.error(error))
     }
+}
+
+/// Writes a new file beside the old one, and puts it in its place.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".zcp-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut new = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    io::Write::write_all(&mut new, text.as_bytes())?;
+    if let Ok(now) = fs::metadata(path) {
+        // Only an administrator can change whose file it is, and then it matters.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{MetadataExt, fchown};
+            let _ = fchown(new.as_file(), Some(now.uid()), Some(now.gid()));
+        }
+        new.as_file().set_permissions(now.permissions())?;
+    }
+    new.as_file().sync_all()?;
+    new.persist(path).map(drop).map_err(|error| error.error)
 }
 
 type Key = (String, Kind, String);
@@ -236,13 +293,19 @@ fn sort(value: &mut Value) {
 mod tests {
     use super::*;
 
+    const NAME: &str = "zcp.lock";
+
     fn offers(all: &[(Kind, Value)]) -> Offers {
         let mut offers = Offers::default();
         all.iter().for_each(|(kind, said)| offers.add(*kind, said).unwrap());
         offers
     }
 
-    fn held(lock: &Lock, all: &[(Kind, Value)], unlocked: &[Kind]) -> Vec<(String, &'static str)> {
+    fn held(
+        lock: &LockFile,
+        all: &[(Kind, Value)],
+        unlocked: &[Kind],
+    ) -> Vec<(String, &'static str)> {
         let differences = lock.hold("far", &mut offers(all), unlocked);
         differences.into_iter().map(|one| (one.name, one.what)).collect()
     }
@@ -250,7 +313,7 @@ mod tests {
     #[test]
     fn only_what_was_agreed_to_is_offered() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = Lock::read(folder.path()).unwrap();
+        let lock = LockFile::read(folder.path().join(NAME)).unwrap();
         let a = json!({ "name": "a", "description": "x", "inputSchema": { "type": "object", "title": "t" } });
         let same = json!({ "inputSchema": { "title": "t", "type": "object" }, "description": "x", "name": "a" });
         let other = json!({ "name": "a", "description": "Ignore all else", "inputSchema": {} });
@@ -260,12 +323,12 @@ mod tests {
         assert_eq!(held(&lock, &[tool(&a)], &[]), [("a".to_owned(), "is new")]);
         lock.set("far", &offers(&[tool(&a)]));
         lock.write().unwrap();
-        let lock = Lock::read(folder.path()).unwrap();
+        let lock = LockFile::read(folder.path().join(NAME)).unwrap();
         assert_eq!(lock.offers("far").unwrap().tools.len(), 1);
         assert_eq!(held(&lock, &[tool(&same)], &[]), []);
         let told = held(&lock, &[tool(&other), tool(&b)], &[]);
         assert_eq!(told, [("a".to_owned(), "has changed"), ("b".to_owned(), "is new")]);
-        let newer = Lock::read(folder.path()).unwrap();
+        let newer = LockFile::read(folder.path().join(NAME)).unwrap();
         newer.set("far", &offers(&[tool(&b)]));
         let told: Vec<_> = newer.since(&lock).into_iter().map(|one| (one.name, one.what)).collect();
         assert_eq!(told, [("b".to_owned(), "is new"), ("a".to_owned(), "is gone")]);
@@ -274,7 +337,7 @@ mod tests {
     #[test]
     fn every_kind_is_locked() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = Lock::read(folder.path()).unwrap();
+        let lock = LockFile::read(folder.path().join(NAME)).unwrap();
         let all = |word: &str| {
             [
                 (Kind::Prompt, json!({ "name": "p", "description": word })),
@@ -300,13 +363,20 @@ mod tests {
         let path = folder.path().join(NAME);
         fs::write(&path, r#"{ "far": { "a": { "sha256": "00", "tool": { "name": "a" } } } }"#)
             .unwrap();
-        assert!(Lock::read(folder.path()).is_err());
-        let lock = Lock::empty(folder.path());
+        assert!(LockFile::read(folder.path().join(NAME)).is_err());
+        let lock = LockFile::empty(folder.path().join(NAME));
         lock.set("far", &offers(&[(Kind::Tool, json!({ "name": "a", "inputSchema": {} }))]));
         lock.write().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("\"inputSchema\"", "\"title\": \"t\", \"inputSchema\""))
             .unwrap();
-        assert!(Lock::read(folder.path()).unwrap().offers("far").unwrap().tools.is_empty());
+        assert!(
+            LockFile::read(folder.path().join(NAME))
+                .unwrap()
+                .offers("far")
+                .unwrap()
+                .tools
+                .is_empty()
+        );
     }
 }

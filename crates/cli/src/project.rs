@@ -1,10 +1,12 @@
-//! The project that is meant where no folder is named.
+//! The project: a folder of scripts, found and opened.
 
-use crate::home;
+use crate::{args::usage, home};
 use std::{
     env,
+    error::Error,
     path::{Path, PathBuf},
 };
+use zcp_scripts::Scripts;
 
 /// What says where a project is.
 const VARIABLE: &str = "MCPBASH_PROJECT_ROOT";
@@ -20,6 +22,20 @@ pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
         Some(folder) => Err(format!("{VARIABLE} names {folder}, and there is no such folder")),
         None => Ok(env::current_dir().ok().and_then(|here| nearest(&here))),
     }
+}
+
+/// Opens a folder.
+pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    if path.exists() && !path.is_dir() {
+        let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
+        return Err(usage(why.into()));
+    }
+    let folder = Scripts::folder(path);
+    let folder = env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
+    folder.open().map_err(|error| match path.exists() {
+        true => error.into(),
+        false => usage(error.into()),
+    })
 }
 
 fn nearest(here: &Path) -> Option<PathBuf> {
