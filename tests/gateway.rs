@@ -1,6 +1,6 @@
 //! Other servers as part of a program's own.
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use std::{
     fs,
     sync::{
@@ -9,17 +9,27 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use zcp::{Catalog, Live, Mcp, Server, Tool};
+use zcp::{Catalog, Live, Mcp, Runtime, Server, Tool};
 use zcp_client::{
     Client, Endpoint, Error, Failure, transport::Opened, wire::mcp::tools::CallToolResult,
 };
 use zcp_gateway::{Gateway, LockFile, Mount, State};
 use zcp_tests::folder::Folder;
 
+/// A server in this process. Each connection is a conversation of its own.
+struct Near(Runtime);
+
+impl Endpoint for Near {
+    fn open(&self) -> BoxFuture<'_, zcp_client::Result<Opened>> {
+        let conversation = Mcp::new(self.0.clone());
+        Box::pin(async move { conversation.open().await })
+    }
+}
+
 /// A server with one tool.
-fn other(tool: &'static str, said: &'static str) -> Mcp {
+fn other(tool: &'static str, said: &'static str) -> Near {
     let tool = Tool::new(tool, move || async move { said }).description(said);
-    Mcp::new(Server::new("other").tool(tool).build().expect("no mistakes"))
+    Near(Server::new("other").tool(tool).build().expect("no mistakes"))
 }
 
 /// A client of a server that has the gateway's tools.
@@ -49,12 +59,12 @@ async fn until(gateway: &Gateway, mount: &str, is: impl Fn(&State) -> bool) {
 
 /// A way to a server that can be closed.
 struct Door {
-    server: Mcp,
+    server: Near,
     is_open: Arc<AtomicBool>,
 }
 
 impl Endpoint for Door {
-    fn open(&self) -> futures_util::future::BoxFuture<'_, zcp_client::Result<Opened>> {
+    fn open(&self) -> BoxFuture<'_, zcp_client::Result<Opened>> {
         match self.is_open.load(Ordering::SeqCst) {
             true => self.server.open(),
             false => Box::pin(async { Err(Error::Lost(Failure::Gone("the door is shut".into()))) }),
@@ -160,10 +170,9 @@ async fn the_catalog_comes_from_the_lock_file_at_once() {
 
 #[tokio::test]
 async fn instructions_are_pinned() {
-    let folder = Folder::new("gateway-instructions");
     let gateway = |text: &str| {
         let server = Server::new("other").instructions(text).build().expect("no mistakes");
-        let mount = Mount::endpoint(Mcp::new(server));
+        let mount = Mount::endpoint(Near(server));
         Gateway::builder().mount("far", mount).build().expect("no mistakes")
     };
     let before = gateway("before").describe().await.expect("it is reached");

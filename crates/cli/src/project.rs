@@ -1,6 +1,6 @@
 //! The project: a folder of scripts, found and opened.
 
-use crate::{args::usage, home};
+use crate::{errors::usage, home};
 use std::{
     env,
     error::Error,

@@ -77,7 +77,7 @@ impl Mount {
         Self::new(Way::Http(http.max_message(MAX_MESSAGE)))
     }
 
-    /// A server that is reached in any other way.
+    /// A server that is reached in any other way. The endpoint is opened anew for each connection.
     pub fn endpoint(endpoint: impl Endpoint) -> Self {
         Self::new(Way::Endpoint(Arc::new(endpoint)))
     }
