@@ -100,7 +100,7 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
         // Whoever says so twice does not want to wait.
         _ = tokio::signal::ctrl_c() => (),
     }
-    Err(Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
+    Err(Exited::new(INTERRUPTED, "interrupted; the processes it started were terminated").into())
 }
 
 /// Waits until whatever was under way has tidied up: servers that were started are told to end.

@@ -30,7 +30,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Speak this revision, and find nothing out.
+    /// Use this protocol revision and skip detection.
     #[arg(long, value_name = "DATE")]
     pub(crate) revision: Option<String>,
 

@@ -85,13 +85,13 @@ pub(crate) enum Command {
     Prompt(prompt::Prompt),
     /// Ask a server what an argument could be.
     Complete(complete::Complete),
-    /// Ask a server for a sign of life.
+    /// Check that a server answers.
     Ping(ping::Ping),
     /// Log in to a server that wants to know who you are.
     Login(login::Login),
     /// Forget the login to a server.
     Logout(login::Logout),
-    /// Look after what servers keep.
+    /// Inspect the session and task store, and rotate its keys.
     #[command(subcommand)]
     Store(store::StoreCommand),
     /// List the sessions of the servers that use a store.
@@ -99,7 +99,7 @@ pub(crate) enum Command {
   zcp sessions --data ./state
   zcp sessions --store redis://127.0.0.1/ --json")]
     Sessions(store::Kept),
-    /// Look after the tasks of the servers that use a store.
+    /// List, show and cancel the tasks in a store.
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
     /// Print what a shell needs to complete this command's words.

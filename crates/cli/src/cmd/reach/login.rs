@@ -11,8 +11,8 @@ use zcp_client::{Http, OAuth, Vault, oauth::Registration};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The token is kept in a file only you can read, and renewed when it ends.
-A client that the server's issuer knows already is given by --client-id; its secret, if it has
-one, by the variable ZCP_CLIENT_SECRET.
+Use --client-id for a client that is registered already. Its secret, if it has one, is the
+environment variable ZCP_CLIENT_SECRET.
 
 Examples:
   zcp login https://example.com/mcp
@@ -29,7 +29,7 @@ pub(crate) struct Login {
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
 
-    /// What the server's issuer knows this client by.
+    /// OAuth client ID.
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
 }
