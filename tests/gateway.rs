@@ -2,7 +2,6 @@
 
 use futures_util::{StreamExt, future::BoxFuture};
 use std::{
-    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -140,6 +139,43 @@ async fn what_is_offered_later_is_announced() {
     let told = tokio::time::timeout(Duration::from_secs(20), changes.next()).await;
     assert_eq!(told.expect("it is told"), Some(zcp_client::Change::Tools));
     assert_eq!(names(&client).await, ["far_t"]);
+}
+
+/// A server that ends when its tool is called, and does not start while there is a file `down`.
+const FRAIL: &str = r#"
+[ ! -e down ] || exit 1
+answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\),.*/\1/p')
+  [ -n "$id" ] || continue
+  case $line in
+    *'"method":"initialize"'*) answer '"result":{"protocolVersion":"2025-06-18",
+      "serverInfo":{"name":"frail","version":"1"},"capabilities":{"tools":{}}}' | tr -d '\n'; echo ;;
+    *'"method":"tools/list"'*) answer '"result":{"tools":[{"name":"t","inputSchema":{}}]}' ;;
+    *'"method":"tools/call"'*) exit 1 ;;
+    *) answer '"error":{"code":-32601,"message":"unknown"}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn a_mount_that_goes_away_is_degraded_until_it_is_back() {
+    let folder = Folder::new("gateway-frail");
+    let down = folder.0.join("down");
+    let mount = Mount::command(["sh", "-c", FRAIL]).folder(&folder.0);
+    let gateway = Gateway::builder().mount("far", mount).build().expect("no mistakes");
+    let client = client(&gateway).await;
+    gateway.settle(Duration::from_secs(20)).await;
+    assert_eq!(gateway.states()["far"], State::Ready);
+    std::fs::write(&down, "").expect("it can be written");
+    let result = client.tool("far_t").send().await;
+    assert!(result.is_err() || result.is_ok_and(|result| result.is_error));
+    until(&gateway, "far", |state| matches!(state, State::Degraded { .. })).await;
+    // What is known of it stays listed.
+    assert_eq!(names(&client).await, ["far_t"]);
+    std::fs::remove_file(&down).expect("it is there");
+    until(&gateway, "far", |state| *state == State::Ready).await;
+    gateway.close().await;
 }
 
 #[tokio::test]
