@@ -8,7 +8,7 @@ use crate::{
     offers::{Kind, Offers},
     state::State,
 };
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use std::{
     collections::HashSet,
     fmt,
@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use zcp_client::{Change, Changes, Client, Endpoint, wire::mcp::subscriptions::Filter};
+use zcp_client::{Change, Client, Endpoint, wire::mcp::subscriptions::Filter};
 
 /// How long opening a connection may take, and how long a call waits for one.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -160,20 +160,30 @@ impl Upstream {
         }
     }
 
-    /// Offers what the server has, and again when that changes, until it is gone; says why.
+    /// Offers what the server has for as long as it is there; says why it is gone.
     async fn serve(
         self: &Arc<Self>,
         client: &Client,
         place: &Place,
         lost: &mut Option<String>,
     ) -> String {
-        let filter = Filter {
-            tools_list_changed: true,
-            prompts_list_changed: true,
-            resources_list_changed: true,
-            ..Filter::default()
-        };
-        let mut changes = client.listen(filter).await.ok();
+        let changed = Notify::new();
+        // Side by side: while the client reconnects for one of them, the others wait for it.
+        tokio::select! {
+            why = self.offer(client, place, lost, &changed) => why,
+            why = self.listen(client, &changed) => why,
+            why = self.heartbeat(client) => why,
+        }
+    }
+
+    /// Offers what the server's lists have, and reads them again when they may have changed.
+    async fn offer(
+        self: &Arc<Self>,
+        client: &Client,
+        place: &Place,
+        lost: &mut Option<String>,
+        changed: &Notify,
+    ) -> String {
         let mut told = vec![];
         loop {
             let mut offers = match Offers::of(client).await {
@@ -192,47 +202,48 @@ impl Upstream {
             if lost.take().is_some() {
                 tracing::warn!("the mounted server `{}` is back", self.name);
             }
-            if let Err(why) = self.changed(client, &mut changes).await {
-                return why;
-            }
+            changed.notified().await;
+            sleep(SETTLE).await;
         }
     }
 
-    /// Waits until the server's lists may have changed. Fails if the server is gone.
-    async fn changed(&self, client: &Client, changes: &mut Option<Changes>) -> Result<(), String> {
+    /// Hears from the server that its lists changed.
+    async fn listen(&self, client: &Client, changed: &Notify) -> String {
+        let filter = Filter {
+            tools_list_changed: true,
+            prompts_list_changed: true,
+            resources_list_changed: true,
+            ..Filter::default()
+        };
+        let Ok(mut changes) = client.listen(filter).await else {
+            return std::future::pending().await;
+        };
+        while let Some(change) = changes.next().await {
+            if change == Change::All {
+                tracing::warn!(
+                    "the connection to the mounted server `{}` was interrupted: its lists are read \
+                     again",
+                    self.name
+                );
+            }
+            changed.notify_one();
+        }
+        "it went away".into()
+    }
+
+    /// Asks for a sign of life now and then, and when a call was lost. One that is busy answers
+    /// late, and one that does not know the question is there.
+    async fn heartbeat(&self, client: &Client) -> String {
         loop {
-            let change = async {
-                match changes {
-                    Some(changes) => changes.next().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                change = change => {
-                    let change = change.ok_or("it went away")?;
-                    if change == Change::All {
-                        tracing::warn!(
-                            "the connection to the mounted server `{}` was interrupted: its lists \
-                             are read again",
-                            self.name
-                        );
-                    }
-                    break;
-                }
                 () = sleep(HEARTBEAT) => (),
                 () = self.doubt.notified() => (),
             }
-            // One that is busy answers late, and one that does not know the question is there.
             let alive = timeout(ANSWER_TIMEOUT, client.ping()).await;
             if let Ok(Err(error @ zcp_client::Error::Lost(_))) = alive {
-                return Err(error.to_string());
+                return error.to_string();
             }
         }
-        sleep(SETTLE).await;
-        while changes.as_mut().and_then(|changes| changes.next().now_or_never()).flatten().is_some()
-        {
-        }
-        Ok(())
     }
 
     /// Leaves out what was not accepted. The first time everything is accepted, and logged, unless
