@@ -77,7 +77,10 @@ async fn console_blocks_have_flags_that_exist() {
         for line in block.text.replace("\\\n", " ").lines() {
             let line = line.trim().trim_start_matches("$ ");
             let line = line.replace("cargo run --release -p zcp-cli -- ", "zcp ");
-            if let Some(example) = line.strip_prefix("cargo run -p zcp --example ") {
+            let example = ["zcp", "zcp-gateway"].iter().find_map(|package| {
+                line.strip_prefix(&format!("cargo run -p {package} --example "))
+            });
+            if let Some(example) = example {
                 let name = example.split(' ').next().unwrap_or_default();
                 if !root().join(format!("examples/{name}.rs")).exists() {
                     complaints.push(format!("{}: no example is called `{name}`", block.place));
@@ -182,7 +185,8 @@ impl Example {
 
     /// What its first lines say it is run with.
     fn args(&self) -> Vec<String> {
-        let command = format!("`cargo run -p zcp --example {}", self.name);
+        let package = if self.text.contains("zcp_gateway") { "zcp-gateway" } else { "zcp" };
+        let command = format!("`cargo run -p {package} --example {}", self.name);
         let head = self.text.lines().take_while(|line| line.starts_with("//!"));
         let head = head.collect::<Vec<_>>().join("\n");
         let (_, rest) = head.split_once(&command).unwrap_or_else(|| {

@@ -7,7 +7,8 @@ use std::{
     process::{Command, Output},
     time::{Duration, Instant},
 };
-use zcp_client::{Client, Process, wire::mcp::tools::CallToolResult};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use zcp_client::{Client, Http, Process, wire::mcp::tools::CallToolResult};
 use zcp_tests::{
     examples::{examples, zcp},
     folder::Folder,
@@ -379,6 +380,7 @@ async fn names_and_uris_of_two_mounts_do_not_clash() {
     assert_eq!(uris.iter().filter(|one| one.uri == "x://one").count(), 1, "{uris:?}");
     let told = complaints(&own, &[]);
     assert!(told.contains("resource `x://one` is there twice: the first is used"), "{told}");
+    assert!(told.contains("mount `a` and not mount `a_b`"), "{told}");
 }
 
 #[tokio::test]
@@ -403,4 +405,22 @@ async fn a_mounted_template_is_read_after_the_own_files() {
     let other = read("file:///etc/hostname").await;
     assert!(!other.is_ok_and(|text| text.contains("foreign")));
     assert!(read("y://1").await.expect("it is read").contains("foreign"));
+}
+
+#[tokio::test]
+async fn a_mount_that_does_not_answer_does_not_delay_the_start() {
+    let folder = folders("mount-silent", "[mounts.far]\ncommand = [\"sleep\", \"1000\"]\n");
+    let mut zcp = tokio::process::Command::new(zcp());
+    zcp.args(["--json", "serve", "--http", "127.0.0.1:0"]).arg(folder.0.join("own"));
+    zcp.stdout(std::process::Stdio::piped()).kill_on_drop(true);
+    let begun = Instant::now();
+    let mut served = zcp.spawn().expect("it starts");
+    let mut lines = BufReader::new(served.stdout.take().expect("it is piped")).lines();
+    let line = lines.next_line().await.expect("text").expect("it says where it is");
+    let url = serde_json::from_str::<Value>(&line).expect("JSON")["mcp"].clone();
+    let http = Http::new(url.as_str().expect("an address")).expect("an address");
+    let client = Client::connect(http).await.expect("it is reached");
+    assert_eq!(names(&client).await, ["hello"]);
+    // Connecting to the mount would take thirty seconds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

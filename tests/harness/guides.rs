@@ -18,4 +18,5 @@ guides! {
     operating = "../../docs/operating.md",
     scripts = "../../docs/scripts.md",
     policy = "../../docs/policy.md",
+    mounting = "../../docs/mounting.md",
 }

@@ -1,6 +1,6 @@
 //! Cases: calls of a folder's tools, and what is expected of them, in files of YAML.
 
-use crate::files::{Kept, Readers};
+use crate::client_config::files::{Kept, Readers};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::{

@@ -1,8 +1,11 @@
 //! What was found: wrong, doubtful or fine, and what to do about it.
 
-use crate::print;
+use crate::print::{self, BAD, DOUBT, GOOD, NAME, QUIET, harmless};
 use serde::Serialize;
-use std::error::Error;
+use std::{
+    error::Error,
+    io::{self, Write},
+};
 
 /// How much something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -40,6 +43,28 @@ impl Finding {
     pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
+}
+
+/// What was found, each with what to do about it.
+pub(crate) fn show(all: &[Finding]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    let width = all.iter().map(|one| one.about.chars().count()).max().unwrap_or(0).min(32);
+    for Finding { level, about, message, fix } in all {
+        let (style, word) = match level {
+            Level::Error => (BAD, "error"),
+            Level::Warning => (DOUBT, "warning"),
+            Level::Ok => (GOOD, "ok"),
+        };
+        let (about, message) = (harmless(about), harmless(message));
+        writeln!(out, "{style}{word:<7}{style:#}  {NAME}{about:<width$}{NAME:#}  {message}")?;
+        if let Some(fix) = fix {
+            writeln!(out, "{:7}  {:width$}  {QUIET}→ {}{QUIET:#}", "", "", harmless(fix))?;
+        }
+    }
+    if !all.is_empty() {
+        writeln!(out)?;
+    }
+    out.flush()
 }
 
 /// The end of a command that found something: an error if there are mistakes, or doubts that are to

@@ -1,26 +1,24 @@
 //! The `zcp` command: MCP servers for every client, and a client for every server.
 
-mod args;
+mod background;
 mod cases;
-mod clients;
+mod client_config;
 mod cmd;
-mod config;
-mod consent;
 mod demo;
-mod edit;
-mod files;
+mod errors;
 mod findings;
 mod home;
 mod jq;
 mod mounts;
 mod nearest;
 mod print;
+mod project;
 mod questions;
-mod root;
 mod target;
 
-use args::{Args, Command, Exited, StoreCommand, TasksCommand, Usage};
 use clap::Parser;
+use cmd::{Args, Command, run};
+use errors::{Exited, Usage};
 use std::{error::Error, process::ExitCode, time::Duration};
 use zcp_client::Failure;
 
@@ -102,7 +100,7 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
         // Whoever says so twice does not want to wait.
         _ = tokio::signal::ctrl_c() => (),
     }
-    Err(Exited::new(INTERRUPTED, "stopped, and what it was doing with it").into())
+    Err(Exited::new(INTERRUPTED, "interrupted; the processes it started were terminated").into())
 }
 
 /// Waits until whatever was under way has tidied up: servers that were started are told to end.
@@ -113,50 +111,12 @@ async fn all_ended() {
     }
 }
 
-async fn run(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
-    match command {
-        Command::New(new) => cmd::new::run(&new, json),
-        Command::Dev(dev) => cmd::dev::run(dev, json).await,
-        Command::Run(run) => cmd::run::run(run, json).await,
-        Command::Test(test) => cmd::test::run(test, json).await,
-        Command::Validate(validate) => cmd::validate::run(&validate, json).await,
-        Command::Lint(lint) => cmd::lint::run(lint, json).await,
-        Command::Doctor(doctor) => cmd::doctor::run(&doctor, json).await,
-        Command::Health(health) => cmd::health::run(&health).await,
-        Command::Install(install) => cmd::install::run(&install, json),
-        Command::Config(config) => cmd::config::run(&config, json).await,
-        Command::Import(import) => cmd::import::run(&import, json),
-        Command::Bundle(bundle) => cmd::bundle::run(&bundle, json).await,
-        Command::Lock(lock) => cmd::lock::run(&lock, json).await,
-        Command::Completions(completions) => cmd::shell::completions(&completions, json),
-        Command::Man => cmd::shell::man(json),
-        Command::Http(request) => cmd::http::run(request).await,
-        Command::Serve(serve) => cmd::serve::run(serve, json).await,
-        Command::List(list) => cmd::list::run(list, json).await,
-        Command::Call(call) => cmd::call::run(call, json).await,
-        Command::Read(read) => cmd::read::run(read, json).await,
-        Command::Prompt(prompt) => cmd::prompt::run(prompt, json).await,
-        Command::Complete(complete) => cmd::complete::run(complete, json).await,
-        Command::Ping(ping) => cmd::ping::run(ping, json).await,
-        Command::Login(login) => cmd::login::run(login, json).await,
-        Command::Logout(logout) => cmd::login::out(logout, json).await,
-        Command::Store(StoreCommand::Check(kept)) => cmd::store::check(&kept, json).await,
-        Command::Store(StoreCommand::RotateKeys(rotate)) => {
-            cmd::store::rotate_keys(&rotate, json).await
-        }
-        Command::Sessions(kept) => cmd::sessions::list(&kept, json).await,
-        Command::Tasks(TasksCommand::Ls(kept)) => cmd::tasks::list(&kept, json).await,
-        Command::Tasks(TasksCommand::Show(one)) => cmd::tasks::show(&one, json).await,
-        Command::Tasks(TasksCommand::Cancel(one)) => cmd::tasks::cancel(&one, json).await,
-    }
-}
-
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// What went wrong, for scripts. `args` has the list for people.
+/// What went wrong, for scripts. `cmd` has the list for people.
 fn exit_code(error: &(dyn Error + 'static)) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(2);

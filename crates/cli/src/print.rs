@@ -1,6 +1,5 @@
 //! What people and programs are shown.
 
-use crate::findings::{Finding, Level};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::json;
@@ -18,13 +17,13 @@ use zcp_client::{
 };
 use zcp_scripts::Observed;
 
-const NAME: Style = Style::new().bold();
+pub(crate) const NAME: Style = Style::new().bold();
 const LINK: Style = AnsiColor::Cyan.on_default();
-const QUIET: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default();
-const DOUBT: Style = AnsiColor::Yellow.on_default();
+pub(crate) const QUIET: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default();
 const OUT: Style = AnsiColor::Red.on_default();
-const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Log lines go to standard error, as words or as JSON.
 pub(crate) fn start_log(filter: &str, json: bool) {
@@ -183,28 +182,6 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
         }
     }
     writeln!(out)?;
-    out.flush()
-}
-
-/// What was found, each with what to do about it.
-pub(crate) fn findings(all: &[Finding]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
-    let width = all.iter().map(|one| one.about.chars().count()).max().unwrap_or(0).min(32);
-    for Finding { level, about, message, fix } in all {
-        let (style, word) = match level {
-            Level::Error => (BAD, "error"),
-            Level::Warning => (DOUBT, "warning"),
-            Level::Ok => (GOOD, "ok"),
-        };
-        let (about, message) = (harmless(about), harmless(message));
-        writeln!(out, "{style}{word:<7}{style:#}  {NAME}{about:<width$}{NAME:#}  {message}")?;
-        if let Some(fix) = fix {
-            writeln!(out, "{:7}  {:width$}  {QUIET}→ {}{QUIET:#}", "", "", harmless(fix))?;
-        }
-    }
-    if !all.is_empty() {
-        writeln!(out)?;
-    }
     out.flush()
 }
 

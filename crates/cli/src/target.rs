@@ -1,15 +1,61 @@
 //! Which server is meant, and a client that has reached it.
 
 use crate::{
-    args::{Target, usage},
-    config::{self, Configured},
-    consent, home, print, questions,
+    client_config::{
+        config::{self, Configured},
+        consent,
+    },
+    errors::usage,
+    home, print, questions,
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use std::{error::Error, io::IsTerminal, path::Path, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 use zcp_client::wire::Revision;
 use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
+
+/// Which server, and how to reach it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// A URL, a folder of scripts, a command line in quotes, unix:PATH, or a name from a client's
+    /// configuration file.
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// A header of every request, such as "Authorization: Bearer …". Repeat for more.
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// A variable of the command's environment. Repeat for more.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+
+    /// Use this protocol revision and skip detection.
+    #[arg(long, value_name = "DATE")]
+    pub(crate) revision: Option<String>,
+
+    /// Seconds without a sign of life after which the server is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: u64,
+
+    /// Use a server of a project's configuration file without asking.
+    #[arg(long)]
+    pub(crate) agree: bool,
+}
+
+impl Target {
+    /// The server of a folder of scripts.
+    pub(crate) fn folder(folder: &Path, env: &[String], timeout: u64) -> Self {
+        Self {
+            server: as_folder(folder),
+            header: vec![],
+            env: env.to_vec(),
+            revision: None,
+            timeout,
+            agree: false,
+        }
+    }
+}
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -347,6 +347,18 @@ impl Catalog {
         self.completes
     }
 
+    /// The names of a list, or its URIs, in order.
+    pub fn names(&self, kind: ListKind) -> impl Iterator<Item = &str> {
+        let all: Vec<&String> = match kind {
+            ListKind::Tools => self.tools.keys().collect(),
+            ListKind::Prompts => self.prompts.keys().collect(),
+            ListKind::Resources => self.resources.keys().collect(),
+            ListKind::Templates => self.templates.keys().collect(),
+            ListKind::Skills => self.skills.keys().collect(),
+        };
+        all.into_iter().map(String::as_str)
+    }
+
     /// How many a list has.
     pub fn count(&self, kind: ListKind) -> usize {
         match kind {

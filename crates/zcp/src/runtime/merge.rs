@@ -115,7 +115,7 @@ impl Merging {
 impl Catalog {
     /// Adds what another catalog has. Of two with one name the first stays, and the other is
     /// noted as a clash; a fallback never stays in the way of something that is none.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         merge(&mut self.tools, &other.tools, "tool", &mut self.clashes);
         self.index(other.tools.keys().cloned());
         self.merge_resources(other);

@@ -1,0 +1,291 @@
+//! `zcp serve`: a folder of scripts, the project here, or the demo, on the wires that were asked for.
+
+use crate::{
+    background::Background,
+    cmd::operate::store::Kept,
+    demo,
+    mounts::{self, Mounts},
+    print, project,
+};
+use std::{
+    error::Error,
+    io,
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use zcp::{Http, KeyRing, Server, Stdio};
+use zcp_scripts::{Processes, Scripts};
+
+/// What to serve, and where: on HTTP at 127.0.0.1:8787 unless something is said.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp serve                     the project here, or a demo
+  zcp serve ./my-tools          the scripts of a folder
+  zcp serve ./my-tools --stdio  the same, for a client that starts it")]
+pub(crate) struct Serve {
+    /// A folder of scripts. Without one: what MCPBASH_PROJECT_ROOT names, else the nearest project,
+    /// here or further up, else a demo.
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Serve a client that started this process, on standard input and output.
+    #[arg(long)]
+    pub(crate) stdio: bool,
+
+    /// Serve on HTTP: /mcp, /ws and /sse.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// Serve HTTP on a Unix socket.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix: Option<PathBuf>,
+
+    /// Offer nothing of mounted servers that is not in zcp.lock, also the first time.
+    #[arg(long)]
+    pub(crate) locked: bool,
+
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+
+    /// Also answer requests for this host. Repeat for more.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Also answer web pages of this origin. Repeat for more.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+
+    /// Maximum number of HTTP connections from one address. Default: 2048, and no limit for this
+    /// machine. Raise it behind a proxy on another machine.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_connections_per_address: Option<usize>,
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const USUAL: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
+/// How long a client on standard input waits for mounted servers that nothing is known of: many
+/// such clients ask for lists once, and never again.
+const NEW_MOUNTS: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(serve: Serve, json: bool) -> Result<()> {
+    run_with(serve, json, |_, _| ()).await
+}
+
+/// Serves, and lets somebody follow what happens in the folder meanwhile.
+pub(crate) async fn run_with(
+    mut serve: Serve,
+    json: bool,
+    follow: impl FnOnce(&Scripts, &Background),
+) -> Result<()> {
+    serve.fill_in()?;
+    let background = Background::new();
+    let (server, project) = match &serve.folder {
+        Some(folder) => {
+            let scripts = open(folder, &background)?;
+            follow(&scripts, &background);
+            let (server, project) = mounted(scripts, &serve).await?;
+            (server, Some(project))
+        }
+        None => (demo::server(), None),
+    };
+    let server = stored(server, &serve.kept).await?;
+    let wires = Wires::open(&serve).await?;
+    // With a client on standard output, only the client is spoken to.
+    if !serve.stdio {
+        let named = project.as_ref().map(|project| project.name.as_str());
+        let named = named.zip(serve.folder.as_deref());
+        print::serving(named, wires.address(), serve.unix.as_deref(), json)?;
+    }
+    let served = until_stopped(server, wires, json).await;
+    if let Some(project) = project {
+        project.end().await;
+    }
+    background.end().await;
+    served
+}
+
+impl Serve {
+    /// Decides what was not said.
+    fn fill_in(&mut self) -> Result<()> {
+        if !self.stdio && self.http.is_none() && self.unix.is_none() {
+            self.http = Some(USUAL.into());
+        }
+        if self.folder.is_none() {
+            self.folder = project::meant()?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a project has to end after its server.
+struct Project {
+    name: String,
+    mounts: Mounts,
+    own: Processes,
+}
+
+impl Project {
+    /// Ends what was started, unless somebody does not want to wait for that.
+    async fn end(self) {
+        let end = async {
+            self.mounts.gateway.close().await;
+            for processes in self.mounts.processes {
+                processes.end().await;
+            }
+            self.own.end().await;
+        };
+        tokio::select! {
+            () = end => (),
+            _ = told_to_stop() => (),
+        }
+    }
+}
+
+/// Opens a folder, and logs what is wrong with it now and later.
+fn open(path: &Path, background: &Background) -> Result<Scripts> {
+    let scripts = project::folder(path)?;
+    let mut mistakes = scripts.mistakes();
+    background.spawn(async move {
+        loop {
+            mistakes
+                .borrow_and_update()
+                .iter()
+                .for_each(|mistake| tracing::warn!("left out: {mistake}"));
+            if mistakes.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(scripts)
+}
+
+/// A folder's server, with what it mounts.
+async fn mounted(scripts: Scripts, serve: &Serve) -> Result<(Server, Project)> {
+    let mounts = mounts::open(&scripts, serve.locked).await?;
+    let unseen = mounts.gateway.unseen();
+    if serve.stdio && !unseen.is_empty() {
+        let unseen = unseen.join(", ");
+        print::aside(&format!("Waiting for mounted servers that are new: {unseen} …"));
+        mounts.gateway.settle(NEW_MOUNTS).await;
+    }
+    let (name, own) = (scripts.name(), scripts.processes());
+    let server = match scripts.mounts().is_empty() {
+        true => scripts.server(),
+        false => scripts.server().provide(mounts.gateway.clone()),
+    };
+    Ok((server, Project { name, mounts, own }))
+}
+
+/// The server with its sessions where they are to be kept.
+async fn stored(server: Server, kept: &Kept) -> Result<Server> {
+    let Some(store) = super::store::open(kept)? else { return Ok(server) };
+    let keys = KeyRing::kept_in(&*store).await?;
+    Ok(server.shared_store(store).keys(keys))
+}
+
+/// The transports that were asked for.
+struct Wires {
+    stdio: Option<Stdio>,
+    http: Option<(Http, SocketAddr)>,
+    unix: Option<Http>,
+}
+
+impl Wires {
+    async fn open(serve: &Serve) -> Result<Self> {
+        let http = match serve.http {
+            Some(address) => Some(bind(address, serve).await?),
+            None => None,
+        };
+        if let Some(path) = serve.unix.as_deref().filter(|path| UnixStream::connect(path).is_ok()) {
+            let hint = "stop what uses it, or choose another with --unix";
+            return Err(format!("{} is in use: {hint}", path.display()).into());
+        }
+        let unix = serve.unix.as_ref().map(|path| guarded(Http::unix(path), serve));
+        Ok(Self { stdio: serve.stdio.then_some(Stdio), http, unix })
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|(_, address)| *address)
+    }
+}
+
+/// Serves until a signal says to stop, and then what is under way.
+async fn until_stopped(server: Server, wires: Wires, json: bool) -> Result<()> {
+    let stop = CancellationToken::new();
+    let wires = (wires.stdio, wires.http.map(|(http, _)| http), wires.unix);
+    let serving = server.serve_until(wires, stop.clone());
+    tokio::pin!(serving);
+    let stopped = tokio::select! {
+        served = &mut serving => return Ok(served?),
+        stopped = told_to_stop() => stopped,
+    };
+    stopped?;
+    print::stopping(json);
+    stop.cancel();
+    // Whoever says so twice does not want to wait.
+    tokio::select! {
+        served = &mut serving => Ok(served?),
+        again = told_to_stop() => Ok(again?),
+    }
+}
+
+async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr)> {
+    let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is in use: stop what uses it, or choose another with --http")
+        }
+        _ => format!("{address}: {error}"),
+    })?;
+    let bound = listener.local_addr()?;
+    Ok((guarded(Http::on(listener)?, serve), bound))
+}
+
+fn guarded(http: Http, serve: &Serve) -> Http {
+    let http = serve.allow_host.iter().fold(http, |http, host| http.allow_host(host));
+    let http = serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin));
+    match serve.max_connections_per_address {
+        Some(limit) => http.max_connections_per_address(limit),
+        None => http,
+    }
+}
+
+async fn told_to_stop() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminated.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
+
+/// An address, or a port of this machine.
+pub(crate) fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let text = text.replacen("localhost", "127.0.0.1", 1);
+    text.parse().map_err(|_| "say an address and a port, such as 127.0.0.1:8787".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn a_port_is_one_of_this_machine() {
+        for text in ["8799", ":8799", "localhost:8799", "127.0.0.1:8799"] {
+            assert_eq!(address(text).unwrap().to_string(), "127.0.0.1:8799");
+        }
+        assert_eq!(address("[::1]:1").unwrap().to_string(), "[::1]:1");
+        assert!(address("everywhere").is_err());
+    }
+}

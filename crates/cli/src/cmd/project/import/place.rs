@@ -1,0 +1,153 @@
+//! Where imported tools go: into a folder of scripts, beside what is there already.
+
+use super::tool::Named;
+use crate::client_config::files::{self, Over, Readers};
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::{Component, Path, PathBuf},
+};
+
+/// Folders that make a folder one of scripts.
+const FOLDERS: [&str; 8] =
+    ["tools", "resources", "prompts", "completions", "skills", "ui", "server.d", "providers"];
+/// How files end that are tools wherever they are.
+const SCRIPTS: [&str; 16] = [
+    "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1",
+    "go", "http",
+];
+
+/// A folder of scripts.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Where its tools are.
+    pub(super) tools: PathBuf,
+    /// The way from it to the folder of what is imported.
+    pub(super) cwd: String,
+}
+
+/// What becomes of a tool.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Written,
+    /// Something is there already.
+    Kept(String),
+}
+
+impl Place {
+    pub(super) fn new(into: &Path, file: &Path) -> Result<Self, Box<dyn Error>> {
+        let from = files::folder_of(file)
+            .canonicalize()
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        if into.exists() && !into.is_dir() {
+            return Err(format!("{} is no folder: say another with --into", into.display()).into());
+        }
+        let root = whole(into)?;
+        let cwd = relative(&root, &from).ok_or_else(|| {
+            format!("there is no way from {} to {}", into.display(), file.display())
+        })?;
+        let is_flat = from != root && has_scripts_of_its_own(into);
+        let tools = if is_flat { into.to_path_buf() } else { into.join("tools") };
+        Ok(Self { tools, cwd })
+    }
+
+    /// The files a tool is made of.
+    pub(super) fn files(&self, named: &Named) -> Vec<(PathBuf, String)> {
+        let (text, beside) = named.files();
+        let name = format!("{}.{}", named.name, named.tool.ending);
+        let mut files = vec![(self.tools.join(&name), text)];
+        files.extend(beside.map(|text| (self.tools.join(format!("{name}.meta.json")), text)));
+        files
+    }
+
+    /// What would become of a tool.
+    pub(super) fn foresee(&self, named: &Named) -> Fate {
+        let there = fs::read_dir(&self.tools).into_iter().flatten().flatten();
+        let mut names: Vec<_> = there.map(|entry| entry.file_name()).collect();
+        names.sort();
+        let begins = format!("{}.", named.name.to_lowercase());
+        let same = names.iter().map(|name| name.to_string_lossy()).find(|name| {
+            let name = name.to_lowercase();
+            name.starts_with(&begins) || name == named.name.to_lowercase()
+        });
+        match same {
+            Some(same) => {
+                Fate::Kept(format!("{} is there already", self.tools.join(&*same).display()))
+            }
+            None => Fate::Written,
+        }
+    }
+
+    /// Writes a tool, if nothing is in its place.
+    pub(super) fn put(&self, named: &Named) -> Result<Fate, Box<dyn Error>> {
+        let foreseen = self.foresee(named);
+        if matches!(foreseen, Fate::Kept(_)) {
+            return Ok(foreseen);
+        }
+        let wrong = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(&self.tools).map_err(|error| wrong(&self.tools, error))?;
+        // What is said beside it comes first: a tool is never there without it.
+        for (path, text) in self.files(named).iter().rev() {
+            let write = |file: &mut fs::File| file.write_all(text.as_bytes());
+            files::whole(path, Readers::Usual, Over::Nothing, write)
+                .map_err(|error| wrong(path, error))?;
+        }
+        Ok(Fate::Written)
+    }
+}
+
+/// Whether its own files are the tools: they would not be if it had a folder for them.
+fn has_scripts_of_its_own(folder: &Path) -> bool {
+    if FOLDERS.iter().any(|name| folder.join(name).is_dir()) {
+        return false;
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        path.is_file() && SCRIPTS.contains(&ending)
+    })
+}
+
+/// A path as it is from the root of the system, though it may not be there yet.
+fn whole(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    if let Ok(found) = path.canonicalize() {
+        return Ok(found);
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) => Ok(whole(above)?.join(name)),
+        _ => Ok(path),
+    }
+}
+
+/// The way from a folder to another, with `/` between.
+fn relative(from: &Path, to: &Path) -> Option<String> {
+    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let same = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    if same == 0 {
+        return None;
+    }
+    let up = from[same..].iter().map(|_| Some(".."));
+    let down = to[same..].iter().map(|part| match part {
+        Component::Normal(name) => name.to_str().filter(|name| !name.contains(['\n', '\r'])),
+        _ => None,
+    });
+    let way = up.chain(down).collect::<Option<Vec<_>>>()?.join("/");
+    Some(if way.is_empty() { ".".to_owned() } else { way })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_is_relative() {
+        let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to)).unwrap();
+        assert_eq!(way("/a/b", "/a/b"), ".");
+        assert_eq!(way("/a/b/mcp", "/a/b"), "..");
+        assert_eq!(way("/a/tools", "/a/app/web"), "../app/web");
+        assert_eq!(way("/a", "/a/b c"), "b c");
+        assert_eq!(relative(Path::new("/a"), Path::new("/b\nc")), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! `zcp lock`: shows what mounted servers say of themselves, and accepts it.
+
+use crate::{mounts, print, project};
+use serde_json::json;
+use std::{error::Error, path::PathBuf};
+use zcp_gateway::LockFile;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What a mounted server says of its tools reaches the model. A tool that is new or has changed is
+offered once it is in zcp.lock.
+
+Examples:
+  zcp lock ./my-tools            show what has changed, and agree to it
+  zcp lock ./my-tools --check    only look: an error if something has changed"
+)]
+pub(crate) struct Lock {
+    /// A folder of scripts.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Write nothing.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> {
+    let scripts = project::folder(&typed.folder)?;
+    let path = mounts::lock_file(&scripts);
+    let before = match typed.check {
+        true => LockFile::read(path)?,
+        // One that cannot be read is written anew.
+        false => LockFile::read(&path).unwrap_or_else(|_| LockFile::empty(path)),
+    };
+    let now = mounts::listed(&scripts).await?;
+    let differences = now.since(&before);
+    scripts.processes().end().await;
+    if json {
+        print::json(&json!({ "differences": differences, "written": !typed.check }))?;
+    } else {
+        for one in &differences {
+            print::words(&visible(&one.to_string()))?;
+            for (mark, said) in [("-", before.said(one)), ("+", now.said(one))] {
+                if let Some(said) = said {
+                    print::words(&visible(&format!("  {mark} {said}")))?;
+                }
+            }
+        }
+    }
+    if typed.check {
+        return match differences.is_empty() {
+            true => Ok(()),
+            false => {
+                Err("mounted servers differ from zcp.lock: `zcp lock` accepts the changes".into())
+            }
+        };
+    }
+    now.write()?;
+    if !json {
+        print::words(match differences.is_empty() {
+            true => "Nothing has changed.",
+            false => "zcp.lock has it now: keep it with the project.",
+        })?;
+    }
+    Ok(())
+}
+
+/// A stranger's words with everything to be seen that a model would read.
+fn visible(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+            || matches!(c, '\u{e0000}'..='\u{e0fff}')
+    };
+    let mut all = String::new();
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => all.extend(c.escape_unicode()),
+            false => all.push(c),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn nothing_that_a_model_reads_is_hidden_from_people() {
+        assert_eq!(visible("a\u{e0041}b\u{200b}\u{1b}[2J é"), "a\\u{e0041}b\\u{200b}\\u{1b}[2J é");
+    }
+}

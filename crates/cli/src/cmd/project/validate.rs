@@ -1,0 +1,113 @@
+//! `zcp validate`: what is wrong with a folder of scripts.
+
+use crate::{
+    findings::{self, Finding},
+    mounts, print, project,
+};
+use serde_json::json;
+use std::{
+    error::Error,
+    fs, io,
+    path::{Path, PathBuf},
+};
+use zcp_scripts::Program;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zcp validate
+  zcp validate ./my-tools --strict
+  zcp validate ./my-tools --fix      make scripts executable that should be")]
+pub(crate) struct Validate {
+    /// A folder of scripts.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Warnings count as mistakes.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Mend what can be mended without changing what anything does.
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn Error>> {
+    let scripts = project::folder(&validate.folder)?;
+    let mistakes = scripts.mistakes().borrow().clone();
+    let mut findings: Vec<Finding> =
+        mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();
+    findings.extend(
+        mounts::mistakes(&scripts)
+            .into_iter()
+            .map(|mistake| Finding::error("not mounted", mistake)),
+    );
+    let programs = scripts.programs().borrow().clone();
+    for program in &programs {
+        if let Err(why) = &program.by {
+            findings.push(Finding::warning(&program.tool, format!("cannot be run here: {why}")));
+        }
+        findings.extend(warnings(program));
+        if !wants_permission(&program.script) {
+            continue;
+        }
+        if validate.fix {
+            make_executable(&program.script)?;
+            findings.push(Finding::ok(&program.tool, "is executable now"));
+        } else {
+            let path = program.script.display();
+            let why =
+                format!("{path} says what runs it, and is not executable; it is run all the same");
+            findings.push(Finding::warning(&program.tool, why).fix("zcp validate --fix"));
+        }
+    }
+    let tools = programs.len();
+    scripts.processes().end().await;
+    if json {
+        print::json(&json!({ "folder": validate.folder, "tools": tools, "findings": findings }))?;
+    } else {
+        findings::show(&findings)?;
+    }
+    let fine = match tools {
+        0 => "Nothing is wrong, but there is no tool: `zcp new` makes one.".to_owned(),
+        1 => "1 tool, nothing wrong.".to_owned(),
+        tools => format!("{tools} tools, nothing wrong."),
+    };
+    findings::verdict(&findings, validate.strict, &fine, json)
+}
+
+/// What callers of a tool may stumble over.
+pub(crate) fn warnings(program: &Program) -> impl Iterator<Item = Finding> {
+    program.warnings.iter().map(|why| Finding::warning(&program.tool, why))
+}
+
+/// A script that names its interpreter, and cannot be started by hand.
+fn wants_permission(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let is_plain = fs::symlink_metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 == 0);
+        is_plain && fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"#!"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+pub(crate) fn make_executable(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mut permissions = fs::metadata(path)?.permissions();
+        // Whoever may read it may run it.
+        permissions.set_mode(permissions.mode() | (permissions.mode() & 0o444) >> 2);
+        fs::set_permissions(path, permissions)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(())
+    }
+}

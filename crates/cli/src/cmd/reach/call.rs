@@ -1,0 +1,163 @@
+//! `zcp call`: one call of a tool.
+
+use crate::{
+    errors::usage,
+    nearest, print,
+    target::{self, Target},
+};
+use serde_json::{Map, Value};
+use std::{
+    error::Error,
+    io::{IsTerminal, Read},
+};
+use zcp_client::wire::mcp::tools::{CallToolResult, Tool};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Arguments are strings where the tool's schema says so, and JSON otherwise.
+
+Examples:
+  zcp call https://example.com/mcp add a=1 b=2
+  zcp call 'uvx mcp-server-time' get_current_time timezone=UTC
+  zcp call memory create_entities --args @entities.json")]
+pub(crate) struct Call {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Which tool.
+    pub(crate) tool: String,
+
+    /// Arguments.
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) args: Vec<String>,
+
+    /// All arguments as a JSON object: the text itself, @FILE, or - for standard input.
+    #[arg(long = "args", value_name = "JSON")]
+    pub(crate) whole: Option<String>,
+
+    /// Call it as a task where the server can, and follow it to its end.
+    #[arg(long)]
+    pub(crate) task: bool,
+}
+
+pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
+    let whole = whole(call.whole.as_deref()).map_err(usage)?;
+    let client = target::reach(&call.target, json).await?;
+    // What the tool wants decides what is meant by `a=1`; older servers may not list it.
+    let tools = client.list_tools().await.unwrap_or_default();
+    let tool = tools.iter().find(|tool| tool.name == call.tool);
+    let args = filled(whole, &call.args, tool).map_err(usage)?;
+    let mut made = client.tool(&call.tool).args(Value::Object(args));
+    if call.task {
+        made = made.as_task();
+    }
+    let result = made_known(made, json).await?;
+    client.close().await;
+    match result.is_error {
+        true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
+        false => Ok(()),
+    }
+}
+
+/// Makes a call, shows how far it is, and then what came of it.
+pub(crate) async fn made_known(
+    mut made: zcp_client::Call<'_>,
+    json: bool,
+) -> Result<CallToolResult, Box<dyn Error>> {
+    if !json && std::io::stderr().is_terminal() {
+        made = made.on_state(|state| print::state(&state));
+    }
+    let result = made.send().await;
+    if !json {
+        print::no_progress();
+    }
+    let result = result?;
+    if json {
+        print::json(&result)?;
+    } else if result.content.is_empty() {
+        if let Some(structured) = &result.structured_content {
+            print::words(&serde_json::to_string_pretty(structured)?)?;
+        }
+    } else if !result.is_error {
+        print::content(&result.content)?;
+    }
+    Ok(result)
+}
+
+/// What was given as a whole, and what was given by name.
+pub(crate) fn filled(
+    mut whole: Map<String, Value>,
+    named: &[String],
+    tool: Option<&Tool>,
+) -> Result<Map<String, Value>, Box<dyn Error>> {
+    for text in named {
+        let (name, value) = pair(text, tool)?;
+        if let Some(tool) = tool {
+            is_known(&name, tool)?;
+        }
+        whole.insert(name, value);
+    }
+    Ok(whole)
+}
+
+/// Whether a tool that names its arguments has one of this name.
+fn is_known(name: &str, tool: &Tool) -> Result<(), Box<dyn Error>> {
+    let known = tool.input_schema["properties"].as_object();
+    let Some(known) = known.filter(|known| !known.is_empty()) else { return Ok(()) };
+    let takes_more =
+        !matches!(tool.input_schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+    if takes_more || known.contains_key(name) {
+        return Ok(());
+    }
+    let hint = nearest::hint(name, known.keys().map(String::as_str));
+    Err(format!("`{}` has no argument `{name}`: {hint}", tool.name).into())
+}
+
+/// All arguments, from where it is said they are.
+pub(crate) fn whole(text: Option<&str>) -> Result<Map<String, Value>, Box<dyn Error>> {
+    let Some(text) = text else { return Ok(Map::new()) };
+    let text = match text.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?,
+        None if text == "-" => {
+            let mut all = String::new();
+            std::io::stdin().read_to_string(&mut all)?;
+            all
+        }
+        None => text.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| format!("--args is no JSON object: {error}").into())
+}
+
+/// `name=value`: text where the tool wants text, otherwise JSON, otherwise text.
+fn pair(text: &str, tool: Option<&Tool>) -> Result<(String, Value), Box<dyn Error>> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    let kind = tool.map(|tool| &tool.input_schema["properties"][name]["type"]);
+    let value = match kind.and_then(Value::as_str) {
+        Some("string") => value.into(),
+        _ => serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+    };
+    Ok((name.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_decides_what_is_meant() {
+        let schema =
+            json!({ "properties": { "id": { "type": "string" }, "n": { "type": "integer" } } });
+        let tool = Tool { input_schema: schema, ..Tool::default() };
+        let value = |text: &str| pair(text, Some(&tool)).unwrap().1;
+        assert_eq!(value("id=42"), json!("42"));
+        assert_eq!(value("n=42"), json!(42));
+        assert_eq!(value("other=[1,2]"), json!([1, 2]));
+        assert_eq!(value("other=a=b"), json!("a=b"));
+        assert!(pair("no", Some(&tool)).is_err());
+        let filled = |text: &str| filled(Map::new(), &[text.to_owned()], Some(&tool));
+        assert!(filled("id=1").is_ok());
+        let why = filled("idd=1").expect_err("there is none").to_string();
+        assert!(why.contains("did you mean `id`?"), "{why}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Commands that reach a server as a client does.
+
+pub(crate) mod call;
+pub(crate) mod complete;
+pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod ping;
+pub(crate) mod prompt;
+pub(crate) mod read;

@@ -1,0 +1,70 @@
+//! The project: a folder of scripts, found and opened.
+
+use crate::{errors::usage, home};
+use std::{
+    env,
+    error::Error,
+    path::{Path, PathBuf},
+};
+use zcp_scripts::Scripts;
+
+/// What says where a project is.
+const VARIABLE: &str = "MCPBASH_PROJECT_ROOT";
+/// What makes a folder a project, also for those who stand somewhere below it.
+const MARKS: [&str; 2] = ["server.d", "zcp.toml"];
+/// The same, for those who stand in it.
+const TOOLS: &str = "tools";
+
+/// The folder that a variable names; or the nearest project, here or further up; or none.
+pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
+    match home::variable(VARIABLE).filter(|folder| !folder.is_empty()) {
+        Some(folder) if Path::new(&folder).is_dir() => Ok(Some(folder.into())),
+        Some(folder) => Err(format!("{VARIABLE} names {folder}, and there is no such folder")),
+        None => Ok(env::current_dir().ok().and_then(|here| nearest(&here))),
+    }
+}
+
+/// Opens a folder.
+pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    if path.exists() && !path.is_dir() {
+        let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
+        return Err(usage(why.into()));
+    }
+    let folder = Scripts::folder(path);
+    let folder = env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
+    folder.open().map_err(|error| match path.exists() {
+        true => error.into(),
+        false => usage(error.into()),
+    })
+}
+
+fn nearest(here: &Path) -> Option<PathBuf> {
+    let is_marked = |folder: &Path| MARKS.iter().any(|mark| folder.join(mark).exists());
+    let has_tools = here.join(TOOLS).is_dir();
+    let found = here.ancestors().find(|folder| is_marked(folder));
+    found.or_else(|| has_tools.then_some(here)).map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_project_is_found_from_below_and_the_nearest_is_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        let below = root.join("resources/deep");
+        fs::create_dir_all(&below).unwrap();
+        assert_eq!(nearest(&below), None);
+        // Tools alone make no project of the folders below them.
+        fs::create_dir(root.join("tools")).unwrap();
+        assert_eq!(nearest(&root), Some(root.clone()));
+        assert_eq!(nearest(&below), None);
+        for mark in ["server.d", "zcp.toml"] {
+            fs::create_dir(root.join(mark)).unwrap();
+            assert_eq!(nearest(&below), Some(root.clone()), "{mark}");
+            fs::remove_dir(root.join(mark)).unwrap();
+        }
+    }
+}
