@@ -487,3 +487,41 @@ fn build_reports_every_mistake_of_one_tool() {
 fn build_reports_arguments_that_would_be_no_object() {
     assert_eq!(mistakes(takes(json!({ "type": "array" }))).len(), 1);
 }
+
+/// Fails with an error of the server's own.
+#[tool]
+async fn internal(kind: String) -> Result<String> {
+    let missing = std::io::Error::new(ErrorKind::NotFound, HIDDEN);
+    match kind.as_str() {
+        "std" => Err(missing)?,
+        "boxed" => Err(Box::<dyn std::error::Error + Send + Sync>::from(missing))?,
+        "anyhow" => Err(anyhow::Error::from(missing).context("outer"))?,
+        "exposed" => Err(CallError::from(anyhow::anyhow!("try again")).expose()),
+        _ => Err(CallError::new("no such kind")),
+    }
+}
+
+/// A handler may return an error type of its own, too.
+async fn foreign() -> anyhow::Result<String> {
+    anyhow::bail!(HIDDEN)
+}
+
+#[tokio::test]
+async fn an_internal_error_is_logged_and_not_shown() {
+    let server = Server::new("failing")
+        .tool(internal)
+        .tool(Tool::new("foreign", foreign))
+        .resource(Resource::new("x://a", foreign));
+    let mut client = PipeClient::new(server);
+    for kind in ["std", "boxed", "anyhow"] {
+        let result = gives(&mut client, "internal", json!({ "kind": kind })).await;
+        fails(&result, "tool `internal` failed");
+        assert!(!result.to_string().contains(HIDDEN), "{result}");
+    }
+    fails(&gives(&mut client, "foreign", json!({})).await, "tool `foreign` failed");
+    fails(&gives(&mut client, "internal", json!({ "kind": "exposed" })).await, "try again");
+    fails(&gives(&mut client, "internal", json!({ "kind": "?" })).await, "no such kind");
+    let answer = client.ask(modern(1, "resources/read", json!({ "uri": "x://a" }))).await;
+    refused(&answer, -32603);
+    assert_eq!(answer["error"]["message"], "resource `x://a` failed");
+}

@@ -296,7 +296,7 @@ impl Core {
                 }
                 match self.guard(tool.call(self.input(args, ctx))).await {
                     Ok(output) => Outcome::Tool(output),
-                    Err(error) => failed_tool(error),
+                    Err(error) => failed_tool(&name, error),
                 }
             }
             Op::Task(op) => tasks::call(self, op, &ctx).await,
@@ -308,7 +308,7 @@ impl Core {
                 match self.guard(read).await {
                     Ok(contents) => Outcome::Contents(contents, resource.cache()),
                     Err(CallError::NotFound(_)) => Outcome::Fault(Fault::NoResource(uri)),
-                    Err(error) => failed(error),
+                    Err(error) => failed("resource", &uri, error),
                 }
             }
             Op::GetPrompt { name, args } => {
@@ -322,7 +322,7 @@ impl Core {
                 let args = json::text(&args);
                 match self.guard(prompt.get(self.input(Some(args), ctx))).await {
                     Ok(prompt) => Outcome::Prompt(prompt),
-                    Err(error) => failed(error),
+                    Err(error) => failed("prompt", &name, error),
                 }
             }
             Op::GetSkill { uri } => match catalog.find_skill(&uri) {
@@ -359,7 +359,7 @@ impl Core {
         let patient = Self { call_timeout: None, ..self.clone() };
         match patient.guard(tool.call(self.input(args, ctx))).await {
             Ok(output) => Outcome::Tool(output),
-            Err(error) => failed_tool(error),
+            Err(error) => failed_tool(&name, error),
         }
     }
 
@@ -389,7 +389,7 @@ impl Core {
         let typed = Typed { argument, value, others };
         match self.guard(complete::complete(by, typed)).await {
             Ok(completion) => Outcome::Completion(completion),
-            Err(error) => failed(error),
+            Err(error) => failed("completion of", name, error),
         }
     }
 
@@ -413,34 +413,43 @@ fn took_too_long(limit: Duration) -> CallError {
 
 /// What becomes of a call of a tool that takes too long.
 fn gave_up(limit: Duration) -> Outcome {
-    failed_tool(took_too_long(limit))
+    Outcome::Tool(Output::failed(took_too_long(limit).to_string()))
 }
 
-fn failed_tool(error: CallError) -> Outcome {
+fn failed_tool(name: &str, error: CallError) -> Outcome {
     match error {
         CallError::Failed(why) | CallError::Invalid(why) => Outcome::Tool(Output::failed(why)),
+        CallError::Internal(error) => Outcome::Tool(Output::failed(conceal("tool", name, &*error))),
         CallError::NotFound(what) => Outcome::Tool(Output::failed(format!("not found: {what}"))),
         CallError::VisitFirst(visit) => match ask::page(&visit) {
             Ok(page) => Outcome::Fault(Fault::VisitFirst(page, Offered::Tool)),
-            Err(error) => failed_tool(error),
+            Err(error) => failed_tool(name, error),
         },
-        other => failed(other),
+        other => failed("tool", name, other),
     }
 }
 
-fn failed(error: CallError) -> Outcome {
+/// Logs an internal error, and gives the text that the caller gets instead.
+fn conceal(kind: &str, name: &str, error: &(dyn std::error::Error + 'static)) -> String {
+    let error = error::with_sources(error);
+    tracing::error!(error, "{kind} `{name}` failed");
+    format!("{kind} `{name}` failed")
+}
+
+fn failed(kind: &str, name: &str, error: CallError) -> Outcome {
     Outcome::Fault(match error {
         CallError::Paused => return Outcome::Paused,
         CallError::MissingCapability(required) => Fault::MissingCapability(required),
         CallError::VisitFirst(visit) => match ask::page(&visit) {
             Ok(page) => Fault::VisitFirst(page, Offered::Other),
-            Err(error) => return failed(error),
+            Err(error) => return failed(kind, name, error),
         },
         CallError::Rpc(error) => Fault::Rpc(error),
         CallError::Denied { scope } => Fault::Denied(scope),
         CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
         CallError::Invalid(why) => Fault::Invalid(why),
         CallError::Failed(why) => Fault::Failed(why),
+        CallError::Internal(error) => Fault::Failed(conceal(kind, name, &*error)),
     })
 }
 
