@@ -15,6 +15,7 @@ use zcp::{
     Args, Call, CallError, Catalog, Ctx, Error, FromCall, Input, Json, Live, Mcp, Op, Outcome,
     Output, Principal, Prompt, RateLimit, Resource, Result, Runtime, Server, Signature, State,
     Tool,
+    layer::{self, Next},
     runtime::{Service, call::Fault},
     tool,
     wire::{ByteString, Frame, Peer},
@@ -524,4 +525,56 @@ async fn an_internal_error_is_logged_and_not_shown() {
     let answer = client.ask(modern(1, "resources/read", json!({ "uri": "x://a" }))).await;
     refused(&answer, -32603);
     assert_eq!(answer["error"]["message"], "resource `x://a` failed");
+}
+
+/// A tower error, as layers of others give them.
+#[derive(Debug)]
+struct Unreachable;
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
+#[tokio::test]
+async fn the_error_of_a_layer_is_an_internal_error() {
+    let broken = |_: Service| service_fn(async |_: Call| Err::<Outcome, _>(Unreachable));
+    let server = Server::new("broken").layer(tower::layer::layer_fn(broken));
+    let answer = PipeClient::new(server).ask(run("any", json!({}))).await;
+    refused(&answer, -32603);
+    assert!(!answer.to_string().contains(HIDDEN), "{answer}");
+    let busy = |_: Service| {
+        service_fn(async |_: Call| {
+            Err::<Outcome, _>(Fault::Busy { why: "later".into(), wait: None })
+        })
+    };
+    let server = Server::new("busy").layer(tower::layer::layer_fn(busy));
+    refused(&PipeClient::new(server).ask(run("any", json!({}))).await, 429);
+}
+
+/// Only `add` may be called, and what comes of it is replaced.
+async fn only_add(call: Call, next: Next) -> Result<Outcome> {
+    match call.op.target() {
+        Some("add") => drop(next.run(call).await),
+        Some("lost") => Err(std::io::Error::new(ErrorKind::NotFound, HIDDEN))?,
+        _ => return Err(CallError::Denied { scope: "more".into() }),
+    }
+    Ok(Outcome::Tool(Output::text("layered")))
+}
+
+#[tokio::test]
+async fn a_function_is_a_layer() {
+    let server = Server::new("layered")
+        .tool(Tool::new("add", async || "added"))
+        .layer(layer::from_fn(only_add))
+        .layer(layer::from_fn(async |call, next| next.run(call).await));
+    let mut client = PipeClient::new(server);
+    assert_eq!(text(&gives(&mut client, "add", json!({})).await), "layered");
+    refused(&client.ask(run("other", json!({}))).await, 403);
+    let answer = client.ask(run("lost", json!({}))).await;
+    refused(&answer, -32603);
+    assert!(!answer.to_string().contains(HIDDEN), "{answer}");
 }

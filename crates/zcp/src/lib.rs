@@ -7,6 +7,7 @@ pub mod protocol;
 pub mod runtime;
 pub mod seal;
 mod server;
+mod shutdown;
 pub mod store;
 pub mod transport;
 
@@ -24,6 +25,7 @@ pub use runtime::{
     extract::{Args, FromCall, State, Uri},
     handler::Handler,
     input::Input,
+    layer,
     output::{IntoOutput, Json, Output},
     prompt::{IntoPrompt, Prompt},
     rate::RateLimit,
@@ -35,6 +37,7 @@ pub use runtime::{
 };
 pub use seal::KeyRing;
 pub use server::{Error, Server};
+pub use shutdown::shutdown_signal;
 pub use transport::{
     Transport,
     http::Http,

@@ -3,8 +3,9 @@
 use crate::{
     runtime::{
         Parts, Runtime, Service, Settings,
-        call::{Call, Fault, Outcome},
+        call::{Call, Outcome},
         catalog::{Catalog, Provider},
+        layer::fault,
         prompt::Prompt,
         resource::Resource,
         skill::Skill,
@@ -17,7 +18,10 @@ use crate::{
 };
 use http::Extensions;
 use serde_json::Value;
-use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, error::Error as StdError, fmt, future::Future, io, pin::pin, sync::Arc,
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
 use zcp_wire::mcp::{
@@ -157,22 +161,25 @@ impl Server {
         self
     }
 
-    /// Wraps every call in a tower layer. Last added, first run.
+    /// Wraps every operation in a layer: one of [`layer::from_fn`](crate::layer::from_fn), or any
+    /// tower layer around a [`Service`]. The last one added runs first.
+    ///
+    /// An error of the layer is logged, and the client gets an internal error. A [`Fault`] as the
+    /// error reaches the client as it is.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Service> + Send + 'static,
         L::Service: tower::Service<Call, Response = Outcome> + Clone + Send + Sync + 'static,
-        <L::Service as tower::Service<Call>>::Error: fmt::Display,
+        <L::Service as tower::Service<Call>>::Error: Into<Box<dyn StdError + Send + Sync>>,
         <L::Service as tower::Service<Call>>::Future: Send,
     {
         let wrap = move |inner| {
             let layered = layer.layer(inner);
-            BoxCloneSyncService::new(tower::service_fn(move |call| {
-                let layered = layered.clone();
+            BoxCloneSyncService::new(tower::service_fn(move |call: Call| {
+                let (layered, op) = (layered.clone(), call.op.label());
                 async move {
-                    let refused =
-                        |why| Outcome::Fault(Fault::Busy { why: format!("{why}"), wait: None });
-                    Ok::<_, Infallible>(layered.oneshot(call).await.unwrap_or_else(refused))
+                    let outcome = layered.oneshot(call).await;
+                    Ok::<_, Infallible>(outcome.unwrap_or_else(|error| fault(op, error.into())))
                 }
             }))
         };
@@ -255,12 +262,40 @@ impl Server {
         Ok(Runtime::new(self.parts))
     }
 
-    /// Builds the server and serves it: on one wire, or on a tuple of them.
+    /// Builds the server and serves it on one transport, or on a tuple of them, until the transport
+    /// ends by itself. A signal ends the process at once: see
+    /// [`serve_with_shutdown`](Self::serve_with_shutdown) for graceful shutdown.
     pub async fn serve(self, transport: impl Transport) -> Result<(), Error> {
         self.serve_until(transport, CancellationToken::new()).await
     }
 
-    /// Like [`serve`](Self::serve), until told to stop; what is under way is finished first.
+    /// Like [`serve`](Self::serve), with graceful shutdown when the future completes: the server
+    /// accepts no new work, ends event streams and subscriptions, and drains the calls under way,
+    /// for ten seconds at most.
+    ///
+    /// ```no_run
+    /// use zcp::{Server, Stdio, shutdown_signal};
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), zcp::Error> {
+    ///     Server::new("demo").serve_with_shutdown(Stdio, shutdown_signal()).await
+    /// }
+    /// ```
+    pub async fn serve_with_shutdown(
+        self,
+        transport: impl Transport,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), Error> {
+        let stop = CancellationToken::new();
+        let mut serving = pin!(self.serve_until(transport, stop.clone()));
+        tokio::select! {
+            served = &mut serving => return served,
+            () = shutdown => stop.cancel(),
+        }
+        serving.await
+    }
+
+    /// Like [`serve_with_shutdown`](Self::serve_with_shutdown), when the token is cancelled.
     pub async fn serve_until(
         self,
         transport: impl Transport,
@@ -268,7 +303,7 @@ impl Server {
     ) -> Result<(), Error> {
         let runtime = self.build()?;
         let served = transport.serve(runtime.clone(), stop.clone()).await;
-        // Whoever is told to stop has time to finish what is under way.
+        // Tasks are drained only in a graceful shutdown.
         runtime.close(if stop.is_cancelled() { DRAIN } else { Duration::ZERO }).await;
         Ok(served?)
     }
@@ -284,7 +319,7 @@ impl fmt::Debug for Server {
 pub enum Error {
     /// What is wrong with it, all at once.
     Mistakes(Vec<String>),
-    /// A wire failed.
+    /// A transport failed.
     Io(io::Error),
 }
 
@@ -310,4 +345,12 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Mistakes(_) => None,
+            // Its own text is this error's text.
+            Self::Io(error) => error.source(),
+        }
+    }
+}

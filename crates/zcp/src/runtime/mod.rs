@@ -8,8 +8,10 @@ pub mod complete;
 pub mod ctx;
 pub mod error;
 pub mod extract;
+mod failure;
 pub mod handler;
 pub mod input;
+pub mod layer;
 mod merge;
 pub mod metrics;
 pub mod output;
@@ -25,18 +27,18 @@ pub mod tool;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
-use call::{Call, Complete, Fault, Listing, Offered, Op, Outcome};
+use call::{Call, Complete, Fault, Listing, Op, Outcome};
 use catalog::{Catalog, Provider};
 use changes::{Change, Changes};
 use complete::Typed;
 use ctx::Ctx;
 use error::CallError;
+use failure::{failed, failed_tool, gave_up, took_too_long};
 use futures_util::FutureExt;
 use http::Extensions;
 use input::Input;
 use merge::watch_catalogs;
 use metrics::Metrics;
-use output::Output;
 use serde_json::value::{RawValue, to_raw_value};
 use std::{
     any::{Any, TypeId},
@@ -55,6 +57,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 use tower::{ServiceExt, util::BoxCloneSyncService};
+use tracing::Instrument;
 use zcp_wire::{
     json,
     mcp::{Cache, CacheScope, completion::Reference, lifecycle::Implementation},
@@ -179,8 +182,23 @@ impl Runtime {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Runs an operation.
+    /// Runs an operation, in a `tracing` span of the info level: `call`, with the fields `op`,
+    /// `target` (the name of the tool or prompt, or the URI) and `traceparent`.
     pub async fn call(&self, call: Call) -> Outcome {
+        if !tracing::span_enabled!(tracing::Level::INFO) {
+            return self.run(call).await;
+        }
+        let span = tracing::info_span!(
+            "call",
+            op = call.op.label(),
+            target = call.op.target(),
+            traceparent = call.ctx.trace().map(|trace| trace.parent.as_str()),
+        );
+        // In a box: calls that nobody traces have a small future.
+        Box::pin(self.run(call).instrument(span)).await
+    }
+
+    async fn run(&self, call: Call) -> Outcome {
         let timing = self.metrics.begin(&call.op);
         let outcome = match &self.layered {
             None => self.core.dispatch(call).await,
@@ -405,52 +423,6 @@ impl Core {
         // What a panic says may hold secrets; it is on stderr for whoever runs the server.
         ended.unwrap_or_else(|_| Err(CallError::new("the handler failed unexpectedly")))
     }
-}
-
-fn took_too_long(limit: Duration) -> CallError {
-    CallError::new(format!("gave up after {} seconds", limit.as_secs_f32()))
-}
-
-/// What becomes of a call of a tool that takes too long.
-fn gave_up(limit: Duration) -> Outcome {
-    Outcome::Tool(Output::failed(took_too_long(limit).to_string()))
-}
-
-fn failed_tool(name: &str, error: CallError) -> Outcome {
-    match error {
-        CallError::Failed(why) | CallError::Invalid(why) => Outcome::Tool(Output::failed(why)),
-        CallError::Internal(error) => Outcome::Tool(Output::failed(conceal("tool", name, &*error))),
-        CallError::NotFound(what) => Outcome::Tool(Output::failed(format!("not found: {what}"))),
-        CallError::VisitFirst(visit) => match ask::page(&visit) {
-            Ok(page) => Outcome::Fault(Fault::VisitFirst(page, Offered::Tool)),
-            Err(error) => failed_tool(name, error),
-        },
-        other => failed("tool", name, other),
-    }
-}
-
-/// Logs an internal error, and gives the text that the caller gets instead.
-fn conceal(kind: &str, name: &str, error: &(dyn std::error::Error + 'static)) -> String {
-    let error = error::with_sources(error);
-    tracing::error!(error, "{kind} `{name}` failed");
-    format!("{kind} `{name}` failed")
-}
-
-fn failed(kind: &str, name: &str, error: CallError) -> Outcome {
-    Outcome::Fault(match error {
-        CallError::Paused => return Outcome::Paused,
-        CallError::MissingCapability(required) => Fault::MissingCapability(required),
-        CallError::VisitFirst(visit) => match ask::page(&visit) {
-            Ok(page) => Fault::VisitFirst(page, Offered::Other),
-            Err(error) => return failed(kind, name, error),
-        },
-        CallError::Rpc(error) => Fault::Rpc(error),
-        CallError::Denied { scope } => Fault::Denied(scope),
-        CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
-        CallError::Invalid(why) => Fault::Invalid(why),
-        CallError::Failed(why) => Fault::Failed(why),
-        CallError::Internal(error) => Fault::Failed(conceal(kind, name, &*error)),
-    })
 }
 
 /// Checks a value against a schema that is used once.
