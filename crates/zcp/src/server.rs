@@ -51,7 +51,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of a name, which clients show and programs tell servers apart by.
+    /// Creates a server. `name` identifies it to clients.
+    ///
+    /// The version that clients see is that of this library: set yours with
+    /// [`version`](Self::version), or use [`server!`](crate::server), which takes it from your
+    /// package.
     pub fn new(name: impl Into<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let info = Implementation { name: name.into(), version, ..Implementation::default() };
@@ -70,7 +74,7 @@ impl Server {
         }
     }
 
-    /// The server's own version, instead of this library's.
+    /// Sets the version that clients see: `env!("CARGO_PKG_VERSION")`, say.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.parts.info.version = version.into();
         self
@@ -207,10 +211,10 @@ impl Server {
         self
     }
 
-    /// How long a user may take to answer a stateless client's question: 15 minutes unless said
-    /// otherwise.
-    pub fn answer_time(mut self, limit: Duration) -> Self {
-        self.parts.settings.answer_time = limit;
+    /// Sets how long a user may take to answer a question that a stateless client was asked.
+    /// Default: 15 minutes.
+    pub fn input_ttl(mut self, limit: Duration) -> Self {
+        self.parts.settings.input_ttl = limit;
         self
     }
 
@@ -220,10 +224,10 @@ impl Server {
         self
     }
 
-    /// How long a session is kept that nobody uses: a day unless said otherwise. One that was opened
-    /// and never used is kept for five minutes at most.
-    pub fn session_time(mut self, time: Duration) -> Self {
-        self.parts.settings.session_time = time.max(Duration::from_secs(1));
+    /// Sets the idle timeout of sessions. Default: a day. A session that was opened and never used
+    /// is kept for five minutes at most.
+    pub fn session_ttl(mut self, time: Duration) -> Self {
+        self.parts.settings.session_ttl = time.max(Duration::from_secs(1));
         self
     }
 
@@ -307,6 +311,24 @@ impl Server {
         runtime.close(if stop.is_cancelled() { DRAIN } else { Duration::ZERO }).await;
         Ok(served?)
     }
+}
+
+/// Creates a [`Server`] with the version of your package, `CARGO_PKG_VERSION`. Without an argument,
+/// it has the name of your package too.
+///
+/// ```
+/// let server = zcp::server!("demo").instructions("Ask for anything.");
+/// # server.build().unwrap();
+/// # let _ = zcp::server!();
+/// ```
+#[macro_export]
+macro_rules! server {
+    () => {
+        $crate::server!(env!("CARGO_PKG_NAME"))
+    };
+    ($name:expr $(,)?) => {
+        $crate::Server::new($name).version(env!("CARGO_PKG_VERSION"))
+    };
 }
 
 impl fmt::Debug for Server {

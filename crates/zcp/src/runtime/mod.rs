@@ -103,11 +103,11 @@ pub(crate) struct Settings {
     pub(crate) handshake: bool,
     pub(crate) single_use: bool,
     pub(crate) call_timeout: Option<Duration>,
-    pub(crate) answer_time: Duration,
+    pub(crate) input_ttl: Duration,
     pub(crate) extensions: zcp_wire::mcp::Extra,
     pub(crate) tasks: Tasks,
     /// How long a session nobody uses any more is kept.
-    pub(crate) session_time: Duration,
+    pub(crate) session_ttl: Duration,
 }
 
 impl Default for Settings {
@@ -118,10 +118,10 @@ impl Default for Settings {
             handshake: true,
             single_use: false,
             call_timeout: None,
-            answer_time: Duration::from_secs(15 * 60),
+            input_ttl: Duration::from_secs(15 * 60),
             extensions: zcp_wire::mcp::Extra::new(),
             tasks: Tasks::default(),
-            session_time: Duration::from_secs(24 * 60 * 60),
+            session_ttl: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -112,9 +112,9 @@ impl Drop for Seat {
 
 impl Slots {
     pub(super) fn new(settings: &Tasks) -> Self {
-        let all = settings.at_once.min(Semaphore::MAX_PERMITS);
+        let all = settings.max_concurrent.min(Semaphore::MAX_PERMITS);
         let most_of_one = settings.max_per_caller.unwrap_or_else(|| {
-            let places = settings.at_once.saturating_add(settings.waiting);
+            let places = settings.max_concurrent.saturating_add(settings.max_queued);
             (places / 4).max(1)
         });
         let running_of_one = match settings.max_per_caller {
@@ -128,7 +128,7 @@ impl Slots {
                 callers: Mutex::default(),
             }),
             waiting: Arc::default(),
-            most_waiting: settings.waiting,
+            most_waiting: settings.max_queued,
             most_of_one,
         }
     }
