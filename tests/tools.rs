@@ -578,3 +578,82 @@ async fn a_function_is_a_layer() {
     refused(&answer, -32603);
     assert!(!answer.to_string().contains(HIDDEN), "{answer}");
 }
+
+/// A shelf of books, shared by its clones.
+#[derive(Clone)]
+struct Shelf(std::sync::Arc<Vec<String>>);
+
+impl Shelf {
+    /// Find a book.
+    #[tool(read_only)]
+    async fn find(&self, title: &str, limit: Option<&str>) -> Result<String> {
+        let found = self.0.iter().find(|book| book.contains(title));
+        found.map(|book| format!("{book}{}", limit.unwrap_or("!"))).ok_or(CallError::new("none"))
+    }
+
+    /// The whole shelf.
+    #[zcp::resource("shelf://all")]
+    async fn all(&self) -> String {
+        self.0.join("\n")
+    }
+}
+
+/// Takes any kind of number.
+#[tool(name = "double")]
+async fn twice<T, const TIMES: usize>(number: &T) -> String
+where
+    T: serde::de::DeserializeOwned + JsonSchema + std::fmt::Display + Send + Sync,
+{
+    number.to_string().repeat(TIMES)
+}
+
+/// Takes as many as there may be, one of them named as the function.
+#[tool]
+#[expect(clippy::too_many_arguments, reason = "as many as there may be")]
+async fn dozen(
+    a: u8,
+    b: u8,
+    c: u8,
+    d: u8,
+    e: u8,
+    f: u8,
+    g: u8,
+    h: u8,
+    r#type: u8,
+    words: &[String],
+    State(more): State<i64>,
+    dozen: &str,
+) -> String {
+    let sum: u8 = [a, b, c, d, e, f, g, h, r#type].iter().sum();
+    format!("{sum} {} {more} {dozen}", words.join(","))
+}
+
+#[tokio::test]
+async fn a_tool_is_still_a_function_or_a_method() {
+    let shelf = Shelf(vec!["Dune".to_owned(), "Emma".to_owned()].into());
+    // As plain functions.
+    assert_eq!(shelf.find("mm", None).await.unwrap(), "Emma!");
+    assert_eq!(twice::<_, 2>(&7).await, "77");
+    let words = ["x".to_owned()];
+    let all = dozen(1, 1, 1, 1, 1, 1, 1, 1, 1, &words, State(7), "y");
+    assert_eq!(all.await, "9 x 7 y");
+    // As tools.
+    let server = Server::new("functions").state(7_i64).tool(shelf.find_tool());
+    let server = server.tool(twice::<u8, 3>).tool(Tool::from_fn(dozen).title("Dozen"));
+    let mut client = PipeClient::new(server.resource(shelf.all_resource()));
+    let found = gives(&mut client, "find", json!({ "title": "un", "limit": "?" })).await;
+    assert_eq!(text(&found), "Dune?");
+    assert_eq!(text(&gives(&mut client, "double", json!({ "number": 4 })).await), "444");
+    let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "type"];
+    let mut args: Value = letters.iter().map(|name| ((*name).to_owned(), json!(2))).collect();
+    args["words"] = json!(["p", "q"]);
+    args["dozen"] = json!("z");
+    assert_eq!(text(&gives(&mut client, "dozen", args).await), "18 p,q 7 z");
+    let tools = listed(&mut client).await;
+    assert_eq!(tools[0]["title"], "Dozen");
+    assert_eq!(tools[0]["inputSchema"]["properties"]["dozen"]["type"], "string");
+    let optional = &tools[2]["inputSchema"];
+    assert_eq!((&tools[2]["name"], &optional["required"]), (&json!("find"), &json!(["title"])));
+    let read = client.ask(modern(1, "resources/read", json!({ "uri": "shelf://all" }))).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "Dune\nEmma");
+}

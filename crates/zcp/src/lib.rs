@@ -26,6 +26,7 @@ pub use runtime::{
     handler::Handler,
     input::Input,
     layer,
+    offer::IntoOffer,
     output::{IntoOutput, Json, Output},
     prompt::{IntoPrompt, Prompt},
     rate::RateLimit,
@@ -57,8 +58,10 @@ pub use zcp_wire::mcp::{
 /// What the macros write.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::runtime::extract::{describe, take};
-    pub use futures_util::future::BoxFuture;
+    pub use crate::runtime::{
+        extract::{describe, take},
+        offer::{Described, Offers},
+    };
 }
 
 /// A name nobody can guess: 192 random bits as text.

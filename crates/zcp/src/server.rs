@@ -6,6 +6,7 @@ use crate::{
         call::{Call, Outcome},
         catalog::{Catalog, Provider},
         layer::fault,
+        offer::IntoOffer,
         prompt::Prompt,
         resource::Resource,
         skill::Skill,
@@ -111,13 +112,13 @@ impl Server {
     }
 
     /// Offers a tool.
-    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+    pub fn tool<T>(mut self, tool: impl IntoOffer<Tool, T>) -> Self {
         self.parts.own = self.parts.own.tool(tool);
         self
     }
 
     /// Offers a resource, or with `{variables}` in its URI a family of them.
-    pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
+    pub fn resource<T>(mut self, resource: impl IntoOffer<Resource, T>) -> Self {
         self.parts.own = self.parts.own.resource(resource);
         self
     }
@@ -129,7 +130,7 @@ impl Server {
     }
 
     /// Offers a prompt.
-    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+    pub fn prompt<T>(mut self, prompt: impl IntoOffer<Prompt, T>) -> Self {
         self.parts.own = self.parts.own.prompt(prompt);
         self
     }

@@ -14,6 +14,7 @@ pub mod input;
 pub mod layer;
 mod merge;
 pub mod metrics;
+pub mod offer;
 pub mod output;
 pub(crate) mod presence;
 pub mod prompt;

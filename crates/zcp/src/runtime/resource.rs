@@ -5,6 +5,7 @@ use super::{
     error::{CallError, Result},
     handler::Handler,
     input::Input,
+    offer::IntoOffer,
     signature::Signature,
     template::{UriTemplate, is_traversal},
 };
@@ -132,6 +133,11 @@ impl Resource {
             let handler = handler.clone();
             Box::pin(async move { handler.call(input).await?.into_contents() })
         })
+    }
+
+    /// Makes a resource of a function under `#[resource]`, to set more about it.
+    pub fn from_fn<T>(function: impl IntoOffer<Self, T>) -> Self {
+        function.into_offer()
     }
 
     /// A resource of its parts.
