@@ -1,4 +1,9 @@
 #![doc = include_str!("docs/crate.md")]
+// What a part uses that is not built is unused without it.
+#![cfg_attr(
+    not(all(feature = "http", feature = "ws", feature = "metrics")),
+    allow(dead_code, unused_imports)
+)]
 
 pub mod auth;
 mod clock;
@@ -39,11 +44,13 @@ pub use runtime::{
 pub use seal::KeyRing;
 pub use server::{Error, Server};
 pub use shutdown::shutdown_signal;
+#[cfg(feature = "http")]
+pub use transport::http::Http;
 pub use transport::{
     Transport,
-    http::Http,
     stdio::{Pipe, Stdio},
 };
+#[cfg(feature = "macros")]
 pub use zcp_macros::{prompt, resource, tool};
 pub use zcp_wire as wire;
 pub use zcp_wire::mcp::{

@@ -13,7 +13,11 @@ pub mod handler;
 pub mod input;
 pub mod layer;
 mod merge;
-pub mod metrics;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+#[path = "without_metrics.rs"]
+#[cfg(not(feature = "metrics"))]
+pub(crate) mod metrics;
 pub mod offer;
 pub mod output;
 pub(crate) mod presence;
