@@ -12,11 +12,10 @@ use std::{
 };
 use tower::{ServiceExt, layer::LayerFn, service_fn, util::BoxCloneSyncService};
 use zcp::{
-    Args, Call, CallError, Catalog, Ctx, Error, FromCall, Input, Json, Live, Mcp, Op, Outcome,
-    Output, Principal, Prompt, RateLimit, Resource, Result, Runtime, Server, Signature, State,
-    Tool,
+    Args, Call, CallError, Catalog, Ctx, Error, Fault, FromCall, Input, Json, Live, Mcp, Op,
+    Outcome, Output, Principal, Prompt, RateLimit, Resource, Result, Runtime, Server, Service,
+    Signature, State, Tool,
     layer::{self, Next},
-    runtime::{Service, call::Fault},
     tool,
     wire::{ByteString, Frame, Peer},
 };
@@ -67,7 +66,7 @@ fn mistakes(server: Server) -> Vec<String> {
     match server.build() {
         Ok(_) => vec![],
         Err(Error::Mistakes(mistakes)) => mistakes,
-        Err(Error::Io(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
     }
 }
 

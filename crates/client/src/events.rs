@@ -46,7 +46,7 @@ pub(crate) fn hear(settings: Arc<Settings>, opened: &Opened, era: Era, lost: Arc
                     Some(Frame::Request(question)) if era == Era::Handshake => {
                         answering.begin(&settings, &*peer, question);
                     }
-                    Some(Frame::Request(_) | Frame::Response(_)) => (),
+                    Some(_) => (),
                 }
             }
         };

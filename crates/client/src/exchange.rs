@@ -141,7 +141,6 @@ impl Exchange<'_> {
                     let result = serde_json::from_str(&result);
                     return result.map_err(|why| Error::invalid(why).told_by(self.fate));
                 }
-                Some(Frame::Response(_)) => (),
                 Some(Frame::Notification(said)) => {
                     if !answering.withdraw(&said) && self.hear(&said) {
                         late = after(quiet);
@@ -153,6 +152,7 @@ impl Exchange<'_> {
                         answering.begin(self.settings, self.peer, question);
                     }
                 }
+                Some(_) => (),
                 None => {
                     let unknown = || Failure::Gone("the server did not answer".into());
                     return Err(Error::Lost(self.fate.get().cloned().unwrap_or_else(unknown)));

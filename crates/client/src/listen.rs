@@ -261,13 +261,13 @@ impl Listening {
                     Some(Frame::Notification(said)) if &*said.method == ACKNOWLEDGED => {
                         return Ok(honoured(&said));
                     }
-                    Some(Frame::Notification(_) | Frame::Request(_)) => (),
                     Some(Frame::Response(response)) => {
                         return Err(match response.result {
                             Err(error) => Error::Refused(error),
                             Ok(_) => Error::invalid("it ended a subscription at once"),
                         });
                     }
+                    Some(_) => (),
                     None => {
                         let unknown = || Failure::Gone("the server did not answer".into());
                         let failure = asked.fate.get().cloned().unwrap_or_else(unknown);
@@ -312,7 +312,6 @@ impl Listening {
                         return Some(change);
                     }
                 }
-                Some(Frame::Request(_)) => (),
                 // The server ended it, for good or because it stops.
                 Some(Frame::Response(response)) if response.result.is_err() => return None,
                 Some(Frame::Response(_)) | None => {
@@ -325,6 +324,7 @@ impl Listening {
                     }
                     self.asked = None;
                 }
+                Some(_) => (),
             }
         }
     }

@@ -5,23 +5,23 @@
     allow(dead_code, unused_imports)
 )]
 
-pub mod auth;
+mod auth;
 mod clock;
 pub mod operate;
-pub mod protocol;
-pub mod runtime;
-pub mod seal;
+mod protocol;
+mod runtime;
+mod seal;
 mod server;
 mod shutdown;
 pub mod store;
-pub mod transport;
+mod transport;
 
 pub use auth::{Caller, PeerAddress, Principal, Scopes, View};
 pub use protocol::mcp::Mcp;
 pub use runtime::{
     Runtime, Service,
     ask::{Answer, Visit},
-    call::{Call, Fault, ListKind, Op, Outcome},
+    call::{Call, Complete, Fault, ListKind, Listing, Offered, Op, Outcome},
     catalog::{Catalog, Live, Provider},
     changes::Change,
     complete::{Completer, Typed},
@@ -38,7 +38,8 @@ pub use runtime::{
     resource::{Contents, IntoContents, Resource},
     signature::Signature,
     skill::Skill,
-    tasks::{Task, TaskOp, Tasks},
+    tasks::{End, Task, TaskOp, Tasks},
+    template::{TemplateError, UriTemplate},
     tool::Tool,
 };
 pub use seal::KeyRing;

@@ -339,6 +339,7 @@ impl fmt::Debug for Server {
 }
 
 /// Why a server could not be built or served.
+#[non_exhaustive]
 pub enum Error {
     /// What is wrong with it, all at once.
     Mistakes(Vec<String>),

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use zcp::{Task, operate, runtime::tasks::End, store::Browse, wire::mcp::tools::CallToolResult};
+use zcp::{End, Task, operate, store::Browse, wire::mcp::tools::CallToolResult};
 
 pub(crate) async fn list(kept: &Kept, json: bool) -> Result<(), Box<dyn Error>> {
     let tasks = operate::tasks(store::existing(kept)?).await?;

@@ -71,6 +71,7 @@ impl Choice {
                 let is_output = self.has_outputs && name.starts_with("output://");
                 return (is_output || self.resources.take(name)).then(|| name.to_owned());
             }
+            _ => return None,
         };
         if !patterns.take(name) {
             return None;

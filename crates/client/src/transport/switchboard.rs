@@ -122,7 +122,7 @@ impl Switchboard {
                 return;
             }
             Frame::Notification(notification) => belongs_to(notification),
-            Frame::Request(_) => None,
+            _ => None,
         };
         let sender = call.and_then(|id| table.calls.get(&id)).map(|call| &call.sender);
         let bytes = size(&frame);
@@ -221,7 +221,7 @@ fn size(frame: &Frame) -> usize {
     match frame {
         Frame::Request(one) => one.id.as_json().len() + one.method.len() + length(&one.params),
         Frame::Notification(one) => one.method.len() + length(&one.params),
-        Frame::Response(_) => 0,
+        _ => 0,
     }
 }
 

@@ -29,6 +29,7 @@ pub type Result<T, E = CallError> = std::result::Result<T, E>;
 /// # let _ = port("0");
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum CallError {
     /// It failed, and this is why: text for the model.
     Failed(String),

@@ -1,16 +1,16 @@
 //! Operations in, outcomes out. Knows no frame, no revision, no socket.
 
-pub mod ask;
-pub mod call;
-pub mod catalog;
-pub mod changes;
-pub mod complete;
-pub mod ctx;
-pub mod error;
-pub mod extract;
+pub(crate) mod ask;
+pub(crate) mod call;
+pub(crate) mod catalog;
+pub(crate) mod changes;
+pub(crate) mod complete;
+pub(crate) mod ctx;
+pub(crate) mod error;
+pub(crate) mod extract;
 mod failure;
-pub mod handler;
-pub mod input;
+pub(crate) mod handler;
+pub(crate) mod input;
 pub mod layer;
 mod merge;
 #[cfg(feature = "metrics")]
@@ -18,17 +18,17 @@ pub(crate) mod metrics;
 #[path = "without_metrics.rs"]
 #[cfg(not(feature = "metrics"))]
 pub(crate) mod metrics;
-pub mod offer;
-pub mod output;
+pub(crate) mod offer;
+pub(crate) mod output;
 pub(crate) mod presence;
-pub mod prompt;
-pub mod rate;
-pub mod resource;
-pub mod signature;
-pub mod skill;
-pub mod tasks;
-pub mod template;
-pub mod tool;
+pub(crate) mod prompt;
+pub(crate) mod rate;
+pub(crate) mod resource;
+pub(crate) mod signature;
+pub(crate) mod skill;
+pub(crate) mod tasks;
+pub(crate) mod template;
+pub(crate) mod tool;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
@@ -78,6 +78,7 @@ pub struct Runtime {
 }
 
 /// What every clone of a runtime shares.
+#[doc(hidden)]
 pub struct Shared {
     pub(crate) info: Implementation,
     pub(crate) info_json: Arc<RawValue>,
@@ -276,6 +277,7 @@ impl Runtime {
     }
 }
 
+#[doc(hidden)]
 impl std::ops::Deref for Runtime {
     type Target = Shared;
 
@@ -398,12 +400,13 @@ impl Core {
             Reference::Resource { uri } => {
                 (uri, catalog.find_template(uri).map(|it| it.completers()))
             }
+            _ => return Outcome::Fault(Fault::Unknown("no such reference".to_owned())),
         };
         let named = catalog.find_completer(name);
         if completers.is_none() && named.is_none() {
             let why = match &complete.reference {
-                Reference::Prompt { name } => format!("no such prompt: `{name}`"),
-                Reference::Resource { uri } => format!("no such template: `{uri}`"),
+                Reference::Prompt { .. } => format!("no such prompt: `{name}`"),
+                _ => format!("no such template: `{name}`"),
             };
             return Outcome::Fault(Fault::Unknown(why));
         }

@@ -176,7 +176,7 @@ impl Prompt {
 
 /// A prompt that was checked and can be got.
 #[derive(Debug)]
-pub struct ReadyPrompt(Prompt);
+pub(crate) struct ReadyPrompt(Prompt);
 
 impl ReadyPrompt {
     /// The same under another name.

@@ -28,6 +28,7 @@ type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Contents>> + Send + Sy
 
 /// What was read, before it is known by which URI and type.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Contents {
     /// Text.
     Text(String),
@@ -288,7 +289,7 @@ impl Resource {
 
 /// A resource that was checked and can be read.
 #[derive(Debug)]
-pub struct ReadyResource {
+pub(crate) struct ReadyResource {
     pub(crate) template: Option<UriTemplate>,
     resource: Resource,
 }

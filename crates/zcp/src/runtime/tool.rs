@@ -264,7 +264,7 @@ impl Tool {
 
 /// A tool that was checked and can be called.
 #[derive(Clone)]
-pub struct ReadyTool {
+pub(crate) struct ReadyTool {
     pub(crate) info: Listed,
     /// Absent when reading the arguments into the handler's types checks as much.
     check_input: Option<Lazy>,

@@ -2,13 +2,13 @@
 
 pub(crate) mod converse;
 #[cfg(feature = "http")]
-pub mod http;
+pub(crate) mod http;
 pub(crate) mod outbox;
 mod own_stdio;
-pub mod stdio;
+pub(crate) mod stdio;
 pub(crate) mod weight;
 #[cfg(feature = "ws")]
-pub mod ws;
+pub(crate) mod ws;
 #[path = "without_ws.rs"]
 #[cfg(all(feature = "http", not(feature = "ws")))]
 mod ws;

@@ -159,7 +159,7 @@ impl Tasks {
 
 /// What a caller thinks of tasks.
 #[derive(Debug, Clone, Default)]
-pub enum Wish {
+pub(crate) enum Wish {
     /// It would have to ask for one, and did not.
     #[default]
     Unasked,
@@ -173,7 +173,7 @@ pub enum Wish {
 
 /// A call that is to be a task.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// How long it is to be kept from its beginning.
     pub ttl: Option<Duration>,
     /// What its progress is reported under: JSON text.
@@ -185,6 +185,7 @@ pub struct Asked {
 /// What is done with tasks. Each knows its own caller's only.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
+#[non_exhaustive]
 pub enum TaskOp {
     /// How one is.
     Get { id: String },
@@ -212,6 +213,7 @@ impl TaskOp {
 
 /// A task as it is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Task {
     /// What it is known by: nobody can guess it.
     pub id: String,
