@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::{
     io::ErrorKind,
     net::TcpListener,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tower::{ServiceExt, layer::LayerFn, service_fn, util::BoxCloneSyncService};
@@ -506,12 +507,30 @@ async fn foreign() -> anyhow::Result<String> {
     anyhow::bail!(HIDDEN)
 }
 
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::Write::write(&mut *self.0.lock().expect("no panic while held"), bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn an_internal_error_is_logged_and_not_shown() {
     let server = Server::new("failing")
         .tool(internal)
         .tool(Tool::new("foreign", foreign))
         .resource(Resource::new("x://a", foreign));
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
     let mut client = PipeClient::new(server);
     for kind in ["std", "boxed", "anyhow"] {
         let result = gives(&mut client, "internal", json!({ "kind": kind })).await;
@@ -524,6 +543,15 @@ async fn an_internal_error_is_logged_and_not_shown() {
     let answer = client.ask(modern(1, "resources/read", json!({ "uri": "x://a" }))).await;
     refused(&answer, -32603);
     assert_eq!(answer["error"]["message"], "resource `x://a` failed");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for words in [
+        r#"ERROR call{op="call tool" target="internal"}"#,
+        r#"ERROR call{op="read resource" target="x://a"}"#,
+        &format!("outer: {HIDDEN}"),
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    assert!(!log.contains("try again") && !log.contains("no such kind"), "{log}");
 }
 
 /// A tower error, as layers of others give them.
@@ -541,7 +569,8 @@ impl std::error::Error for Unreachable {}
 #[tokio::test]
 async fn the_error_of_a_layer_is_an_internal_error() {
     let broken = |_: Service| service_fn(async |_: Call| Err::<Outcome, _>(Unreachable));
-    let server = Server::new("broken").layer(tower::layer::layer_fn(broken));
+    let any = Tool::new("any", async || "any");
+    let server = Server::new("broken").tool(any.clone()).layer(tower::layer::layer_fn(broken));
     let answer = PipeClient::new(server).ask(run("any", json!({}))).await;
     refused(&answer, -32603);
     assert!(!answer.to_string().contains(HIDDEN), "{answer}");
@@ -550,7 +579,7 @@ async fn the_error_of_a_layer_is_an_internal_error() {
             Err::<Outcome, _>(Fault::Busy { why: "later".into(), wait: None })
         })
     };
-    let server = Server::new("busy").layer(tower::layer::layer_fn(busy));
+    let server = Server::new("busy").tool(any).layer(tower::layer::layer_fn(busy));
     refused(&PipeClient::new(server).ask(run("any", json!({}))).await, 429);
 }
 
@@ -580,7 +609,7 @@ async fn a_function_is_a_layer() {
 
 /// A shelf of books, shared by its clones.
 #[derive(Clone)]
-struct Shelf(std::sync::Arc<Vec<String>>);
+struct Shelf(Arc<Vec<String>>);
 
 impl Shelf {
     /// Find a book.
@@ -649,8 +678,8 @@ async fn a_tool_is_still_a_function_or_a_method() {
     args["dozen"] = json!("z");
     assert_eq!(text(&gives(&mut client, "dozen", args).await), "18 p,q 7 z");
     let tools = listed(&mut client).await;
-    assert_eq!(tools[0]["title"], "Dozen");
-    assert_eq!(tools[0]["inputSchema"]["properties"]["dozen"]["type"], "string");
+    assert_eq!((&tools[0]["name"], &tools[1]["title"]), (&json!("double"), &json!("Dozen")));
+    assert_eq!(tools[1]["inputSchema"]["properties"]["dozen"]["type"], "string");
     let optional = &tools[2]["inputSchema"];
     assert_eq!((&tools[2]["name"], &optional["required"]), (&json!("find"), &json!(["title"])));
     let read = client.ask(modern(1, "resources/read", json!({ "uri": "shelf://all" }))).await;
