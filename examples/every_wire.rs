@@ -1,9 +1,8 @@
-//! Every wire at once, and an end in peace. Run it:
+//! Every transport at once, and graceful shutdown. Run it:
 //! `cargo run -p zcp --example every_wire -- --stdio --http 127.0.0.1:8787 --unix /tmp/zcp.sock`
 
 use std::{error::Error, net::SocketAddr};
-use tokio_util::sync::CancellationToken;
-use zcp::{Http, Server, Stdio, tool};
+use zcp::{Http, Server, Stdio, shutdown_signal, tool};
 
 /// Where the server may be asked to serve; what is `None` is not served.
 #[derive(Default)]
@@ -38,14 +37,7 @@ async fn echo(text: String) -> String {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let Wires { stdio, http, unix } = Wires::from_args(std::env::args().skip(1))?;
-    let stop = CancellationToken::new();
-    // A tuple of wires is a wire.
-    let serving = Server::new("echo").tool(echo).serve_until((stdio, http, unix), stop.clone());
-    tokio::pin!(serving);
-    tokio::select! {
-        served = &mut serving => return Ok(served?),
-        _ = tokio::signal::ctrl_c() => stop.cancel(),
-    }
-    // What is under way may finish, for ten seconds at most.
-    Ok(serving.await?)
+    let server = Server::new("echo").tool(echo);
+    // A tuple of transports is a transport. Calls under way may finish, for ten seconds at most.
+    Ok(server.serve_with_shutdown((stdio, http, unix), shutdown_signal()).await?)
 }

@@ -5,7 +5,7 @@ use axum::{Router, routing::get};
 use std::{error::Error, net::SocketAddr};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zcp::{Http, Server, tool};
+use zcp::{Http, Server, shutdown_signal, tool};
 
 /// Greet somebody.
 #[tool(read_only)]
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = Router::new().route("/", get(async || "Greetings are at /mcp.")).merge(mcp);
 
     let stopped = async move {
-        let _ = tokio::signal::ctrl_c().await;
+        shutdown_signal().await;
         closing.cancel(); // ends the streams that would never end by themselves
     };
     let listener = TcpListener::bind(address).await?;

@@ -1,36 +1,15 @@
 //! Layers around every call: a limit, and a stopwatch. Run it: `cargo run -p zcp --example layers`
 
-use std::{
-    convert::Infallible,
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
-use tower::Service;
-use zcp::{Call, Outcome, RateLimit, Server, Stdio, runtime, tool};
+use std::time::{Duration, Instant};
+use zcp::{Call, Outcome, RateLimit, Server, Stdio, layer, layer::Next, tool};
 
-/// Says on standard error how long each operation took.
-#[derive(Clone)]
-struct Stopwatch(runtime::Service);
-
-impl Service<Call> for Stopwatch {
-    type Response = Outcome;
-    type Error = Infallible;
-    type Future = <runtime::Service as Service<Call>>::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(context)
-    }
-
-    #[expect(clippy::print_stderr, reason = "this is what it is for")]
-    fn call(&mut self, call: Call) -> Self::Future {
-        let (what, began) = (call.op.label(), Instant::now());
-        let work = self.0.call(call);
-        Box::pin(async move {
-            let outcome = work.await;
-            eprintln!("{what} took {:?}", began.elapsed());
-            outcome
-        })
-    }
+/// Prints on standard error how long each operation took.
+#[expect(clippy::print_stderr, reason = "this is what it is for")]
+async fn stopwatch(call: Call, next: Next) -> Outcome {
+    let (what, began) = (call.op.label(), Instant::now());
+    let outcome = next.run(call).await;
+    eprintln!("{what} took {:?}", began.elapsed());
+    outcome
 }
 
 /// Think for a moment.
@@ -46,8 +25,8 @@ async fn main() -> Result<(), zcp::Error> {
         .tool(think)
         .call_timeout(Duration::from_secs(10))
         .layer(RateLimit::per_second(5.0).burst(10.0))
-        // Added last, so it runs first: it also measures what the limit refuses.
-        .layer(tower::layer::layer_fn(Stopwatch))
+        // Added last, so it runs first: it also measures what the limit rejects.
+        .layer(layer::from_fn(stopwatch))
         .serve(Stdio)
         .await
 }

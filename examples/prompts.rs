@@ -38,8 +38,10 @@ async fn cities(typed: Typed) -> Vec<String> {
 #[tokio::main]
 async fn main() -> Result<(), zcp::Error> {
     Server::new("prompts")
-        .prompt(Prompt::from(explain).complete("reader", ["a beginner", "a reviewer"]))
-        .prompt(Prompt::from(trip).complete("country", ["France", "Peru"]).complete("city", cities))
+        .prompt(Prompt::from_fn(explain).complete("reader", ["a beginner", "a reviewer"]))
+        .prompt(
+            Prompt::from_fn(trip).complete("country", ["France", "Peru"]).complete("city", cities),
+        )
         .serve(Stdio)
         .await
 }

@@ -38,8 +38,8 @@ async fn titles(typed: Typed) -> Vec<String> {
 async fn main() -> Result<(), zcp::Error> {
     let day = Duration::from_secs(24 * 60 * 60);
     Server::new("library")
-        .resource(Resource::from(about).cache(day, CacheScope::Public))
-        .resource(Resource::from(read_book).complete("title", titles))
+        .resource(Resource::from_fn(about).cache(day, CacheScope::Public))
+        .resource(Resource::from_fn(read_book).complete("title", titles))
         .serve(Stdio)
         .await
 }

@@ -380,7 +380,7 @@ async fn a_request_state_is_good_for_its_caller_tool_and_arguments_only() {
 /// SV45, SV54
 #[tokio::test]
 async fn states_and_handles_expire() {
-    let runtime = runtime(asks().answer_time(Duration::ZERO));
+    let runtime = runtime(asks().input_ttl(Duration::ZERO));
     let first = ask(&runtime, &buy()).await;
     let made = ask(&runtime, &call("make", json!({ "seconds": 0 }))).await;
     // The clock has whole seconds.

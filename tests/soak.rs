@@ -151,10 +151,10 @@ async fn later() -> &'static str {
 
 fn router(place: &Place) -> (Router, CancellationToken) {
     let kept = Duration::from_secs(20);
-    let tasks = Tasks::default().kept_for(kept).kept_at_most(kept).at_once(AT_ONCE);
+    let tasks = Tasks::default().ttl(kept).max_ttl(kept).max_concurrent(AT_ONCE);
     // All of them are one caller's, and all are to be there at the end.
     let tasks = tasks.max_per_caller(usize::MAX).max_finished(usize::MAX, usize::MAX);
-    let server = Server::new("soak").tool(later).tasks(tasks).session_time(kept);
+    let server = Server::new("soak").tool(later).tasks(tasks).session_ttl(kept);
     let runtime = server.shared_store(place.store.clone()).build().unwrap();
     let closing = CancellationToken::new();
     (Http::new(([127, 0, 0, 1], 0)).into_router(runtime, closing.clone()), closing)

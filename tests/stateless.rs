@@ -11,11 +11,8 @@ use std::{
 use tokio::sync::Barrier;
 use tower::{ServiceExt, layer::layer_fn, service_fn, util::MapRequestLayer};
 use zcp::{
-    CacheScope, Call, CallError, Catalog, Ctx, KeyRing, ListKind, Op, Outcome, Principal, Prompt,
-    Resource, Result, Server, State, Tool, Visit,
-    runtime::{Service, call::Fault},
-    tool,
-    wire::header,
+    CacheScope, Call, CallError, Catalog, Ctx, Fault, KeyRing, ListKind, Op, Outcome, Principal,
+    Prompt, Resource, Result, Server, Service, State, Tool, Visit, tool, wire::header,
 };
 use zcp_tests::{
     NEWEST, all_capabilities, call, everything, http::HttpServer, initialize, modern, modern_as,

@@ -256,7 +256,7 @@ fn slow_server(tasks: Tasks) -> Server {
 
 #[tokio::test]
 async fn a_slow_call_becomes_a_task_by_itself() {
-    let tasks = Tasks::default().promoted_after(Duration::from_millis(100));
+    let tasks = Tasks::default().promote_after(Duration::from_millis(100));
     let mut client = PipeClient::new(slow_server(tasks));
     let id = begin(&mut client, "slow", json!({})).await;
     let task = until(&mut client, &id, "completed").await;
@@ -265,14 +265,14 @@ async fn a_slow_call_becomes_a_task_by_itself() {
     let waits = modern_as(1, "tools/call", call("slow", json!({})), json!({}));
     assert_eq!(text(&client.ask(waits).await["result"]), "slow, but done");
 
-    let mut client = PipeClient::new(slow_server(Tasks::default().never_promoted()));
+    let mut client = PipeClient::new(slow_server(Tasks::default().never_promote()));
     let answer = ask(&mut client, "tools/call", call("slow", json!({}))).await;
     assert_eq!(text(&answer["result"]), "slow, but done");
 }
 
 #[tokio::test]
 async fn how_far_a_task_is_can_be_read() {
-    let tasks = Tasks::default().promoted_after(Duration::from_millis(10));
+    let tasks = Tasks::default().promote_after(Duration::from_millis(10));
     let mut client = PipeClient::new(slow_server(tasks));
     let id = begin(&mut client, "slow", json!({})).await;
     for _ in 0..200 {
@@ -330,7 +330,8 @@ async fn a_call_that_could_have_become_a_task_stops_with_whoever_waits_for_it() 
 
 #[tokio::test]
 async fn tasks_wait_for_their_turn_and_too_many_are_refused() {
-    let server = everything().tasks(Tasks::default().at_once(1).waiting(1).max_per_caller(9));
+    let server =
+        everything().tasks(Tasks::default().max_concurrent(1).max_queued(1).max_per_caller(9));
     let server = HttpServer::new(server).await;
     let begin = async |label: &str, seconds: f64| {
         let params = call("slow_compute", json!({ "seconds": seconds, "label": label }));
@@ -361,7 +362,7 @@ async fn tasks_wait_for_their_turn_and_too_many_are_refused() {
 
 #[tokio::test]
 async fn a_task_is_forgotten_when_its_time_is_over_and_not_before() {
-    let server = everything().tasks(Tasks::default().kept_for(Duration::from_secs(2)));
+    let server = everything().tasks(Tasks::default().ttl(Duration::from_secs(2)));
     let mut client = PipeClient::new(server);
     // It takes longer than it would be kept.
     let long = begin(&mut client, "slow_compute", json!({ "seconds": 7 })).await;
@@ -631,7 +632,7 @@ async fn signed_in(server: Server) -> HttpServer {
 
 #[tokio::test]
 async fn one_caller_cannot_close_the_engine_to_another() {
-    let server = everything().tasks(Tasks::default().at_once(4).waiting(8));
+    let server = everything().tasks(Tasks::default().max_concurrent(4).max_queued(8));
     let server = signed_in(server).await;
     let begin = async |user: &str, seconds: f64| {
         let label = format!("{user} {seconds}");
@@ -663,7 +664,8 @@ async fn one_caller_cannot_close_the_engine_to_another() {
 
 #[tokio::test]
 async fn a_place_comes_back_when_a_task_ends() {
-    let mut client = PipeClient::new(everything().tasks(Tasks::default().at_once(4).waiting(0)));
+    let mut client =
+        PipeClient::new(everything().tasks(Tasks::default().max_concurrent(4).max_queued(0)));
     for _ in 0..3 {
         let id = begin(&mut client, "slow_compute", json!({ "seconds": 60 })).await;
         let params = call("slow_compute", json!({ "seconds": 0 }));
@@ -779,9 +781,9 @@ async fn a_task_nobody_answers_ends() {
 
 #[tokio::test]
 async fn the_longest_durations_are_no_mistake() {
-    let tasks = Tasks::default().kept_for(Duration::MAX).kept_at_most(Duration::MAX);
-    let tasks = tasks.promoted_after(Duration::MAX).input_ttl(Duration::MAX);
-    let server = everything().tasks(tasks).answer_time(Duration::MAX).single_use_answers();
+    let tasks = Tasks::default().ttl(Duration::MAX).max_ttl(Duration::MAX);
+    let tasks = tasks.promote_after(Duration::MAX).input_ttl(Duration::MAX);
+    let server = everything().tasks(tasks).input_ttl(Duration::MAX).single_use_answers();
     let mut client = PipeClient::new(server.call_timeout(Duration::MAX));
     let id = begin(&mut client, "confirm_delete", json!({ "filename": "a.txt" })).await;
     let asked = until(&mut client, &id, "input_required").await;

@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use std::{
     io::ErrorKind,
     net::TcpListener,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tower::{ServiceExt, layer::LayerFn, service_fn, util::BoxCloneSyncService};
 use zcp::{
-    Args, Call, CallError, Catalog, Ctx, Error, FromCall, Input, Json, Live, Mcp, Op, Outcome,
-    Output, Principal, Prompt, RateLimit, Resource, Result, Runtime, Server, Signature, State,
-    Tool,
-    runtime::{Service, call::Fault},
+    Args, Call, CallError, Catalog, Ctx, Error, Fault, FromCall, Input, Json, Live, Mcp, Op,
+    Outcome, Output, Principal, Prompt, RateLimit, Resource, Result, Runtime, Server, Service,
+    Signature, State, Tool,
+    layer::{self, Next},
     tool,
     wire::{ByteString, Frame, Peer},
 };
@@ -66,7 +67,7 @@ fn mistakes(server: Server) -> Vec<String> {
     match server.build() {
         Ok(_) => vec![],
         Err(Error::Mistakes(mistakes)) => mistakes,
-        Err(Error::Io(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -486,4 +487,201 @@ fn build_reports_every_mistake_of_one_tool() {
 #[test]
 fn build_reports_arguments_that_would_be_no_object() {
     assert_eq!(mistakes(takes(json!({ "type": "array" }))).len(), 1);
+}
+
+/// Fails with an error of the server's own.
+#[tool]
+async fn internal(kind: String) -> Result<String> {
+    let missing = std::io::Error::new(ErrorKind::NotFound, HIDDEN);
+    match kind.as_str() {
+        "std" => Err(missing)?,
+        "boxed" => Err(Box::<dyn std::error::Error + Send + Sync>::from(missing))?,
+        "anyhow" => Err(anyhow::Error::from(missing).context("outer"))?,
+        "exposed" => Err(CallError::from(anyhow::anyhow!("try again")).expose()),
+        _ => Err(CallError::new("no such kind")),
+    }
+}
+
+/// A handler may return an error type of its own, too.
+async fn foreign() -> anyhow::Result<String> {
+    anyhow::bail!(HIDDEN)
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::Write::write(&mut *self.0.lock().expect("no panic while held"), bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_internal_error_is_logged_and_not_shown() {
+    let server = Server::new("failing")
+        .tool(internal)
+        .tool(Tool::new("foreign", foreign))
+        .resource(Resource::new("x://a", foreign));
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+    let mut client = PipeClient::new(server);
+    for kind in ["std", "boxed", "anyhow"] {
+        let result = gives(&mut client, "internal", json!({ "kind": kind })).await;
+        fails(&result, "tool `internal` failed");
+        assert!(!result.to_string().contains(HIDDEN), "{result}");
+    }
+    fails(&gives(&mut client, "foreign", json!({})).await, "tool `foreign` failed");
+    fails(&gives(&mut client, "internal", json!({ "kind": "exposed" })).await, "try again");
+    fails(&gives(&mut client, "internal", json!({ "kind": "?" })).await, "no such kind");
+    let answer = client.ask(modern(1, "resources/read", json!({ "uri": "x://a" }))).await;
+    refused(&answer, -32603);
+    assert_eq!(answer["error"]["message"], "resource `x://a` failed");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for words in [
+        r#"ERROR call{op="call tool" target="internal"}"#,
+        r#"ERROR call{op="read resource" target="x://a"}"#,
+        &format!("outer: {HIDDEN}"),
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    assert!(!log.contains("try again") && !log.contains("no such kind"), "{log}");
+}
+
+/// A tower error, as layers of others give them.
+#[derive(Debug)]
+struct Unreachable;
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
+#[tokio::test]
+async fn the_error_of_a_layer_is_an_internal_error() {
+    let broken = |_: Service| service_fn(async |_: Call| Err::<Outcome, _>(Unreachable));
+    let any = Tool::new("any", async || "any");
+    let server = Server::new("broken").tool(any.clone()).layer(tower::layer::layer_fn(broken));
+    let answer = PipeClient::new(server).ask(run("any", json!({}))).await;
+    refused(&answer, -32603);
+    assert!(!answer.to_string().contains(HIDDEN), "{answer}");
+    let busy = |_: Service| {
+        service_fn(async |_: Call| {
+            Err::<Outcome, _>(Fault::Busy { why: "later".into(), wait: None })
+        })
+    };
+    let server = Server::new("busy").tool(any).layer(tower::layer::layer_fn(busy));
+    refused(&PipeClient::new(server).ask(run("any", json!({}))).await, 429);
+}
+
+/// Only `add` may be called, and what comes of it is replaced.
+async fn only_add(call: Call, next: Next) -> Result<Outcome> {
+    match call.op.target() {
+        Some("add") => drop(next.run(call).await),
+        Some("lost") => Err(std::io::Error::new(ErrorKind::NotFound, HIDDEN))?,
+        _ => return Err(CallError::Denied { scope: "more".into() }),
+    }
+    Ok(Outcome::Tool(Output::text("layered")))
+}
+
+#[tokio::test]
+async fn a_function_is_a_layer() {
+    let server = Server::new("layered")
+        .tool(Tool::new("add", async || "added"))
+        .layer(layer::from_fn(only_add))
+        .layer(layer::from_fn(async |call, next| next.run(call).await));
+    let mut client = PipeClient::new(server);
+    assert_eq!(text(&gives(&mut client, "add", json!({})).await), "layered");
+    refused(&client.ask(run("other", json!({}))).await, 403);
+    let answer = client.ask(run("lost", json!({}))).await;
+    refused(&answer, -32603);
+    assert!(!answer.to_string().contains(HIDDEN), "{answer}");
+}
+
+/// A shelf of books, shared by its clones.
+#[derive(Clone)]
+struct Shelf(Arc<Vec<String>>);
+
+impl Shelf {
+    /// Find a book.
+    #[tool(read_only)]
+    async fn find(&self, title: &str, limit: Option<&str>) -> Result<String> {
+        let found = self.0.iter().find(|book| book.contains(title));
+        found.map(|book| format!("{book}{}", limit.unwrap_or("!"))).ok_or(CallError::new("none"))
+    }
+
+    /// The whole shelf.
+    #[zcp::resource("shelf://all")]
+    async fn all(&self) -> String {
+        self.0.join("\n")
+    }
+}
+
+/// Takes any kind of number.
+#[tool(name = "double")]
+async fn twice<T, const TIMES: usize>(number: &T) -> String
+where
+    T: serde::de::DeserializeOwned + JsonSchema + std::fmt::Display + Send + Sync,
+{
+    number.to_string().repeat(TIMES)
+}
+
+/// Takes as many as there may be, one of them named as the function.
+#[tool]
+#[expect(clippy::too_many_arguments, reason = "as many as there may be")]
+async fn dozen(
+    a: u8,
+    b: u8,
+    c: u8,
+    d: u8,
+    e: u8,
+    f: u8,
+    g: u8,
+    h: u8,
+    r#type: u8,
+    words: &[String],
+    State(more): State<i64>,
+    dozen: &str,
+) -> String {
+    let sum: u8 = [a, b, c, d, e, f, g, h, r#type].iter().sum();
+    format!("{sum} {} {more} {dozen}", words.join(","))
+}
+
+#[tokio::test]
+async fn a_tool_is_still_a_function_or_a_method() {
+    let shelf = Shelf(vec!["Dune".to_owned(), "Emma".to_owned()].into());
+    // As plain functions.
+    assert_eq!(shelf.find("mm", None).await.unwrap(), "Emma!");
+    assert_eq!(twice::<_, 2>(&7).await, "77");
+    let words = ["x".to_owned()];
+    let all = dozen(1, 1, 1, 1, 1, 1, 1, 1, 1, &words, State(7), "y");
+    assert_eq!(all.await, "9 x 7 y");
+    // As tools.
+    let server = Server::new("functions").state(7_i64).tool(shelf.find_tool());
+    let server = server.tool(twice::<u8, 3>).tool(Tool::from_fn(dozen).title("Dozen"));
+    let mut client = PipeClient::new(server.resource(shelf.all_resource()));
+    let found = gives(&mut client, "find", json!({ "title": "un", "limit": "?" })).await;
+    assert_eq!(text(&found), "Dune?");
+    assert_eq!(text(&gives(&mut client, "double", json!({ "number": 4 })).await), "444");
+    let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "type"];
+    let mut args: Value = letters.iter().map(|name| ((*name).to_owned(), json!(2))).collect();
+    args["words"] = json!(["p", "q"]);
+    args["dozen"] = json!("z");
+    assert_eq!(text(&gives(&mut client, "dozen", args).await), "18 p,q 7 z");
+    let tools = listed(&mut client).await;
+    assert_eq!((&tools[0]["name"], &tools[1]["title"]), (&json!("double"), &json!("Dozen")));
+    assert_eq!(tools[1]["inputSchema"]["properties"]["dozen"]["type"], "string");
+    let optional = &tools[2]["inputSchema"];
+    assert_eq!((&tools[2]["name"], &optional["required"]), (&json!("find"), &json!(["title"])));
+    let read = client.ask(modern(1, "resources/read", json!({ "uri": "shelf://all" }))).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "Dune\nEmma");
 }

@@ -17,7 +17,7 @@ pub(crate) fn server() -> Server {
         .tool(introduce)
         .tool(countdown)
         .resource(about_character)
-        .prompt(Prompt::from(review).complete("focus", ["bugs", "naming", "security", "speed"]))
+        .prompt(Prompt::from_fn(review).complete("focus", ["bugs", "naming", "security", "speed"]))
 }
 
 /// The time now, in UTC.

@@ -70,6 +70,7 @@ impl Names {
                 let is_always = self.always.iter().any(|start| name.starts_with(start));
                 return (is_always || self.resources.take(name)).then(|| name.to_owned());
             }
+            _ => return None,
         };
         if !patterns.take(name) {
             return None;

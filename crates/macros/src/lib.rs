@@ -1,8 +1,9 @@
 //! `#[tool]`, `#[resource]` and `#[prompt]`: a function becomes an offer of a server. Its doc
-//! comment is the description, its parameters are the schema.
+//! comment is the description, its parameters are the schema. It stays a function.
 
 mod function;
 mod options;
+mod param;
 
 use function::Function;
 use options::{Options, Setting};
@@ -10,11 +11,20 @@ use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 
-/// A function as a tool.
+/// Makes a tool of an async function, which is given to `Server::tool`. The function can be called
+/// as before.
 ///
 /// Parameters are arguments, or extractors such as `Ctx` and `State<T>`; doc comments on them
-/// are their descriptions. Options: `name = "…"`, `title = "…"`, `read_only`, `destructive`,
-/// `not_destructive`, `idempotent`, `open_world`, `closed_world`, `long_running`, `only_as_task`.
+/// are their descriptions. There may be 12. References are to what the call brings: `&str`,
+/// `&[T]`, `&T` and `Option<&str>` work. Generic functions are given with their types:
+/// `.tool(find::<Book>)`. A type parameter that is an argument needs the bounds `DeserializeOwned +
+/// JsonSchema + Send`.
+///
+/// A method takes `&self`. The attribute adds a method that makes the tool, with `_tool` after its
+/// name: `.tool(shelf.find_tool())`. The type must be `Clone`, as every call runs on a clone.
+///
+/// Options: `name = "…"`, `title = "…"`, `read_only`, `destructive`, `not_destructive`,
+/// `idempotent`, `open_world`, `closed_world`, `long_running`, `only_as_task`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand(options, item, |options, function| {
@@ -35,6 +45,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
             (function.describe(), function.run(&quote!(::zcp::IntoOutput::into_output)));
         let (returns, docs) = (&function.returns, &function.docs);
         Ok(function.item(
+            "tool",
             &quote!(::zcp::Tool),
             &quote! {
                 let mut signature = ::zcp::Signature::default();
@@ -46,7 +57,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// A function as a resource, or with `{variables}` in its URI as a family of them.
+/// Makes a resource of an async function, or with `{variables}` in its URI a family of them. Works
+/// like `#[tool]`; a method gets one with `_resource` after its name beside it.
 ///
 /// The URI comes first: `#[resource("book://{id}")]`. Parameters are the template's variables,
 /// or extractors. Options: `name = "…"`, `title = "…"`, `mime_type = "…"`, `watched`.
@@ -65,6 +77,7 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
             (function.describe(), function.run(&quote!(::zcp::IntoContents::into_contents)));
         let docs = &function.docs;
         Ok(function.item(
+            "resource",
             &quote!(::zcp::Resource),
             &quote! {
                 let mut signature = ::zcp::Signature::default();
@@ -76,7 +89,8 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// A function as a prompt.
+/// Makes a prompt of an async function. Works like `#[tool]`; a method gets one with `_prompt`
+/// after its name beside it.
 ///
 /// Parameters are the prompt's arguments, or extractors; `Option` ones may be left out. Options:
 /// `name = "…"`, `title = "…"`.
@@ -90,6 +104,7 @@ pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
             (function.describe(), function.run(&quote!(::zcp::IntoPrompt::into_prompt)));
         let docs = &function.docs;
         Ok(function.item(
+            "prompt",
             &quote!(::zcp::Prompt),
             &quote! {
                 let mut signature = ::zcp::Signature::default();

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 /// One message between two peers.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Frame {
     /// Wants an answer.
     Request(Request),

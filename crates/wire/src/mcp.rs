@@ -113,6 +113,7 @@ impl Reply {
 /// What kind of result this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ResultType {
     /// The call is done.
     Complete,
@@ -196,6 +197,7 @@ pub struct Cache {
 /// Who may be shown a kept result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CacheScope {
     /// Anybody.
     Public,
@@ -264,6 +266,7 @@ pub struct InputRequired {
 /// Something only the client's side can answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum InputRequest {
     /// A question to the user.
     Elicit(elicitation::Elicit),

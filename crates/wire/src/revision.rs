@@ -11,6 +11,7 @@ use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
 /// A published revision of the protocol, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the name is the date")]
+#[non_exhaustive]
 pub enum Revision {
     V2024_11_05,
     V2025_03_26,

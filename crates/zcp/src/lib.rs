@@ -1,21 +1,27 @@
 #![doc = include_str!("docs/crate.md")]
+// What a part uses that is not built is unused without it.
+#![cfg_attr(
+    not(all(feature = "http", feature = "ws", feature = "metrics")),
+    allow(dead_code, unused_imports)
+)]
 
-pub mod auth;
+mod auth;
 mod clock;
 pub mod operate;
-pub mod protocol;
-pub mod runtime;
-pub mod seal;
+mod protocol;
+mod runtime;
+mod seal;
 mod server;
+mod shutdown;
 pub mod store;
-pub mod transport;
+mod transport;
 
 pub use auth::{Caller, PeerAddress, Principal, Scopes, View};
 pub use protocol::mcp::Mcp;
 pub use runtime::{
     Runtime, Service,
     ask::{Answer, Visit},
-    call::{Call, Fault, ListKind, Op, Outcome},
+    call::{Call, Complete, Fault, ListKind, Listing, Offered, Op, Outcome},
     catalog::{Catalog, Live, Provider},
     changes::Change,
     complete::{Completer, Typed},
@@ -24,22 +30,28 @@ pub use runtime::{
     extract::{Args, FromCall, State, Uri},
     handler::Handler,
     input::Input,
+    layer,
+    offer::IntoOffer,
     output::{IntoOutput, Json, Output},
     prompt::{IntoPrompt, Prompt},
     rate::RateLimit,
     resource::{Contents, IntoContents, Resource},
     signature::Signature,
     skill::Skill,
-    tasks::{Task, TaskOp, Tasks},
+    tasks::{End, Task, TaskOp, Tasks},
+    template::{TemplateError, UriTemplate},
     tool::Tool,
 };
 pub use seal::KeyRing;
 pub use server::{Error, Server};
+pub use shutdown::shutdown_signal;
+#[cfg(feature = "http")]
+pub use transport::http::Http;
 pub use transport::{
     Transport,
-    http::Http,
     stdio::{Pipe, Stdio},
 };
+#[cfg(feature = "macros")]
 pub use zcp_macros::{prompt, resource, tool};
 pub use zcp_wire as wire;
 pub use zcp_wire::mcp::{
@@ -54,8 +66,10 @@ pub use zcp_wire::mcp::{
 /// What the macros write.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::runtime::extract::{describe, take};
-    pub use futures_util::future::BoxFuture;
+    pub use crate::runtime::{
+        extract::{describe, take},
+        offer::{Described, Offers},
+    };
 }
 
 /// A name nobody can guess: 192 random bits as text.

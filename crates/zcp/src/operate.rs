@@ -20,6 +20,7 @@ const AT_ONCE: usize = 32;
 
 /// A session of the handshake era.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Session {
     /// What it is known by. For callers who are nobody in particular it is all it takes to be them.
     pub id: String,

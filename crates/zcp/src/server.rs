@@ -3,8 +3,10 @@
 use crate::{
     runtime::{
         Parts, Runtime, Service, Settings,
-        call::{Call, Fault, Outcome},
+        call::{Call, Outcome},
         catalog::{Catalog, Provider},
+        layer::fault,
+        offer::IntoOffer,
         prompt::Prompt,
         resource::Resource,
         skill::Skill,
@@ -17,7 +19,10 @@ use crate::{
 };
 use http::Extensions;
 use serde_json::Value;
-use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, error::Error as StdError, fmt, future::Future, io, pin::pin, sync::Arc,
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
 use zcp_wire::mcp::{
@@ -47,7 +52,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of a name, which clients show and programs tell servers apart by.
+    /// Creates a server. `name` identifies it to clients.
+    ///
+    /// The version that clients see is that of this library: set yours with
+    /// [`version`](Self::version), or use [`server!`](crate::server), which takes it from your
+    /// package.
     pub fn new(name: impl Into<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let info = Implementation { name: name.into(), version, ..Implementation::default() };
@@ -66,7 +75,7 @@ impl Server {
         }
     }
 
-    /// The server's own version, instead of this library's.
+    /// Sets the version that clients see: `env!("CARGO_PKG_VERSION")`, say.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.parts.info.version = version.into();
         self
@@ -103,13 +112,13 @@ impl Server {
     }
 
     /// Offers a tool.
-    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+    pub fn tool<T>(mut self, tool: impl IntoOffer<Tool, T>) -> Self {
         self.parts.own = self.parts.own.tool(tool);
         self
     }
 
     /// Offers a resource, or with `{variables}` in its URI a family of them.
-    pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
+    pub fn resource<T>(mut self, resource: impl IntoOffer<Resource, T>) -> Self {
         self.parts.own = self.parts.own.resource(resource);
         self
     }
@@ -121,7 +130,7 @@ impl Server {
     }
 
     /// Offers a prompt.
-    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+    pub fn prompt<T>(mut self, prompt: impl IntoOffer<Prompt, T>) -> Self {
         self.parts.own = self.parts.own.prompt(prompt);
         self
     }
@@ -157,22 +166,25 @@ impl Server {
         self
     }
 
-    /// Wraps every call in a tower layer. Last added, first run.
+    /// Wraps every operation in a layer: one of [`layer::from_fn`](crate::layer::from_fn), or any
+    /// tower layer around a [`Service`]. The last one added runs first.
+    ///
+    /// An error of the layer is logged, and the client gets an internal error. A [`Fault`] as the
+    /// error reaches the client as it is.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Service> + Send + 'static,
         L::Service: tower::Service<Call, Response = Outcome> + Clone + Send + Sync + 'static,
-        <L::Service as tower::Service<Call>>::Error: fmt::Display,
+        <L::Service as tower::Service<Call>>::Error: Into<Box<dyn StdError + Send + Sync>>,
         <L::Service as tower::Service<Call>>::Future: Send,
     {
         let wrap = move |inner| {
             let layered = layer.layer(inner);
-            BoxCloneSyncService::new(tower::service_fn(move |call| {
-                let layered = layered.clone();
+            BoxCloneSyncService::new(tower::service_fn(move |call: Call| {
+                let (layered, op) = (layered.clone(), call.op.label());
                 async move {
-                    let refused =
-                        |why| Outcome::Fault(Fault::Busy { why: format!("{why}"), wait: None });
-                    Ok::<_, Infallible>(layered.oneshot(call).await.unwrap_or_else(refused))
+                    let outcome = layered.oneshot(call).await;
+                    Ok::<_, Infallible>(outcome.unwrap_or_else(|error| fault(op, error.into())))
                 }
             }))
         };
@@ -200,10 +212,10 @@ impl Server {
         self
     }
 
-    /// How long a user may take to answer a stateless client's question: 15 minutes unless said
-    /// otherwise.
-    pub fn answer_time(mut self, limit: Duration) -> Self {
-        self.parts.settings.answer_time = limit;
+    /// Sets how long a user may take to answer a question that a stateless client was asked.
+    /// Default: 15 minutes.
+    pub fn input_ttl(mut self, limit: Duration) -> Self {
+        self.parts.settings.input_ttl = limit;
         self
     }
 
@@ -213,10 +225,10 @@ impl Server {
         self
     }
 
-    /// How long a session is kept that nobody uses: a day unless said otherwise. One that was opened
-    /// and never used is kept for five minutes at most.
-    pub fn session_time(mut self, time: Duration) -> Self {
-        self.parts.settings.session_time = time.max(Duration::from_secs(1));
+    /// Sets the idle timeout of sessions. Default: a day. A session that was opened and never used
+    /// is kept for five minutes at most.
+    pub fn session_ttl(mut self, time: Duration) -> Self {
+        self.parts.settings.session_ttl = time.max(Duration::from_secs(1));
         self
     }
 
@@ -255,12 +267,40 @@ impl Server {
         Ok(Runtime::new(self.parts))
     }
 
-    /// Builds the server and serves it: on one wire, or on a tuple of them.
+    /// Builds the server and serves it on one transport, or on a tuple of them, until the transport
+    /// ends by itself. A signal ends the process at once: see
+    /// [`serve_with_shutdown`](Self::serve_with_shutdown) for graceful shutdown.
     pub async fn serve(self, transport: impl Transport) -> Result<(), Error> {
         self.serve_until(transport, CancellationToken::new()).await
     }
 
-    /// Like [`serve`](Self::serve), until told to stop; what is under way is finished first.
+    /// Like [`serve`](Self::serve), with graceful shutdown when the future completes: the server
+    /// accepts no new work, ends event streams and subscriptions, and drains the calls under way,
+    /// for ten seconds at most.
+    ///
+    /// ```no_run
+    /// use zcp::{Server, Stdio, shutdown_signal};
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), zcp::Error> {
+    ///     Server::new("demo").serve_with_shutdown(Stdio, shutdown_signal()).await
+    /// }
+    /// ```
+    pub async fn serve_with_shutdown(
+        self,
+        transport: impl Transport,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), Error> {
+        let stop = CancellationToken::new();
+        let mut serving = pin!(self.serve_until(transport, stop.clone()));
+        tokio::select! {
+            served = &mut serving => return served,
+            () = shutdown => stop.cancel(),
+        }
+        serving.await
+    }
+
+    /// Like [`serve_with_shutdown`](Self::serve_with_shutdown), when the token is cancelled.
     pub async fn serve_until(
         self,
         transport: impl Transport,
@@ -268,10 +308,28 @@ impl Server {
     ) -> Result<(), Error> {
         let runtime = self.build()?;
         let served = transport.serve(runtime.clone(), stop.clone()).await;
-        // Whoever is told to stop has time to finish what is under way.
+        // Tasks are drained only in a graceful shutdown.
         runtime.close(if stop.is_cancelled() { DRAIN } else { Duration::ZERO }).await;
         Ok(served?)
     }
+}
+
+/// Creates a [`Server`] with the version of your package, `CARGO_PKG_VERSION`. Without an argument,
+/// it has the name of your package too.
+///
+/// ```
+/// let server = zcp::server!("demo").instructions("Ask for anything.");
+/// # server.build().unwrap();
+/// # let _ = zcp::server!();
+/// ```
+#[macro_export]
+macro_rules! server {
+    () => {
+        $crate::server!(env!("CARGO_PKG_NAME"))
+    };
+    ($name:expr $(,)?) => {
+        $crate::Server::new($name).version(env!("CARGO_PKG_VERSION"))
+    };
 }
 
 impl fmt::Debug for Server {
@@ -281,10 +339,11 @@ impl fmt::Debug for Server {
 }
 
 /// Why a server could not be built or served.
+#[non_exhaustive]
 pub enum Error {
     /// What is wrong with it, all at once.
     Mistakes(Vec<String>),
-    /// A wire failed.
+    /// A transport failed.
     Io(io::Error),
 }
 
@@ -310,4 +369,12 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Mistakes(_) => None,
+            // Its own text is this error's text.
+            Self::Io(error) => error.source(),
+        }
+    }
+}

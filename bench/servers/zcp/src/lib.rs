@@ -35,7 +35,7 @@ fn kept(server: Server) -> Result<Server, zcp::Error> {
         url if url.starts_with("redis") => server.store(Redis::new(url).map_err(failed)?),
         file => server.store(Sqlite::open(file).map_err(failed)?),
     };
-    Ok(server.tool(later).tool(events).tasks(Tasks::default().at_once(100_000)))
+    Ok(server.tool(later).tool(events).tasks(Tasks::default().max_concurrent(100_000)))
 }
 
 /// Becomes a task that is done at once.

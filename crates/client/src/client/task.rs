@@ -166,6 +166,7 @@ impl Task {
                 TaskStatus::Cancelled => {
                     return Err(Error::Unable("the task was cancelled".into()));
                 }
+                _ => return Err(Error::invalid("a task has an unknown status")),
             }
             tokio::time::sleep(jittered(state.interval())).await;
         }

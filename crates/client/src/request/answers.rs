@@ -155,6 +155,7 @@ impl Answers {
             }
             Mode::Url => None,
             Mode::Form => question.requested_schema.clone(),
+            _ => return Err(RpcError::invalid_params("this client declared no such mode")),
         };
         let mut result = elicit(question).await?;
         if result.action != Action::Accept {

@@ -9,6 +9,7 @@ pub const MAX_VALUES: usize = 100;
 /// Whose argument is completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
+#[non_exhaustive]
 pub enum Reference {
     /// A prompt's.
     #[serde(rename = "ref/prompt")]

@@ -24,6 +24,7 @@ pub struct Content {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "each field is the member of its name")]
+#[non_exhaustive]
 pub enum Kind {
     /// Words.
     Text { text: String },
@@ -93,6 +94,7 @@ pub struct Annotations {
 /// Who speaks, or is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Role {
     /// The person.
     User,

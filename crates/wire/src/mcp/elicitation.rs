@@ -26,6 +26,7 @@ pub struct Elicit {
 /// How the user is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
     /// By a form the client shows.
     Form,
@@ -46,6 +47,7 @@ pub struct ElicitResult {
 /// What the user did with the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Action {
     /// Answered it.
     Accept,

@@ -160,6 +160,7 @@ pub struct ModelHint {
 /// What the client adds of what it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum IncludeContext {
     /// Nothing.
     None,

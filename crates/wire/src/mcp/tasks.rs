@@ -13,6 +13,7 @@ pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TaskStatus {
     /// It has not begun. MCP has no word for it: there it is working.
     Queued,

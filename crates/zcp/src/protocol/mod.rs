@@ -1,3 +1,3 @@
 //! Frames to operations and outcomes to frames.
 
-pub mod mcp;
+pub(crate) mod mcp;

@@ -125,7 +125,8 @@ pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<Answer<T>> {
             Answer::Accept(answer)
         }
         Action::Decline => Answer::Decline,
-        Action::Cancel => Answer::Cancel,
+        // What is not known is no answer.
+        _ => Answer::Cancel,
     })
 }
 
@@ -184,6 +185,7 @@ pub(crate) fn lacks(client: &ClientCapabilities, question: &InputRequest) -> Opt
                 })
         }
         InputRequest::Roots(_) => lacking(client.roots(), json!({ "roots": {} })),
+        _ => Some(json!({})),
     }
 }
 
@@ -206,6 +208,7 @@ pub(crate) fn fits(question: &InputRequest, answer: &Value) -> Result<(), String
             let content = result.content.unwrap_or_else(|| json!({}));
             super::check_against(schema, &content)
         }
+        _ => Err("the question is of an unknown kind".to_owned()),
     }
 }
 

@@ -27,6 +27,7 @@ use zcp_wire::{
 
 /// An operation and the context to run it in.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Call {
     /// What is wanted.
     pub op: Op,
@@ -38,6 +39,7 @@ pub struct Call {
 /// nor a notification that asks for nothing.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
+#[non_exhaustive]
 pub enum Op {
     /// One page of a list, after an item's name.
     List { kind: ListKind, after: Option<String> },
@@ -142,7 +144,8 @@ impl Op {
             Self::Complete(Complete { reference: Reference::Prompt { name }, .. }) => Some(name),
             Self::Complete(Complete { reference: Reference::Resource { uri }, .. }) => Some(uri),
             Self::Task(op) => op.target(),
-            Self::List { .. }
+            Self::Complete(_)
+            | Self::List { .. }
             | Self::Open
             | Self::Listen { .. }
             | Self::SetLevel { .. }
@@ -157,6 +160,7 @@ impl Op {
 /// What an argument could be.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
+#[non_exhaustive]
 pub struct Complete {
     pub reference: Reference,
     pub argument: String,
@@ -167,6 +171,7 @@ pub struct Complete {
 /// The lists a catalog has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum ListKind {
     Tools,
     Prompts,
@@ -177,6 +182,7 @@ pub enum ListKind {
 
 /// How an operation ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// A page of a list.
     Page(Listing),
@@ -208,6 +214,7 @@ pub enum Outcome {
 
 /// A page: a part of one snapshot of the catalog.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Listing {
     /// The snapshot.
     pub catalog: Arc<Catalog>,
@@ -233,6 +240,7 @@ pub enum Offered {
 
 /// Why an operation did not happen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Fault {
     /// There is no such tool or prompt.
     Unknown(String),
@@ -258,6 +266,8 @@ pub enum Fault {
     /// The server failed.
     Failed(String),
 }
+
+impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use super::{
     call::ListKind,
     complete::Completer,
+    offer::IntoOffer,
     prompt::{Prompt, ReadyPrompt},
     resource::{ReadyResource, Resource},
     signature::Need,
@@ -61,8 +62,8 @@ pub struct Catalog {
 impl Catalog {
     /// Adds a tool.
     #[must_use]
-    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
-        let tool = tool.into();
+    pub fn tool<T>(mut self, tool: impl IntoOffer<Tool, T>) -> Self {
+        let tool = tool.into_offer();
         let needs = tool.signature.needs.clone();
         let label = format!("tool `{}`", tool.name());
         let ready = tool.ready().map(|tool| (tool.info.name.clone(), tool));
@@ -78,8 +79,8 @@ impl Catalog {
 
     /// Adds a resource, or a family of them.
     #[must_use]
-    pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
-        let resource = resource.into();
+    pub fn resource<T>(mut self, resource: impl IntoOffer<Resource, T>) -> Self {
+        let resource = resource.into_offer();
         let needs = resource.signature.needs.clone();
         let label = format!("resource `{}`", resource.uri());
         let ready = resource.ready().map(|one| (one.info().uri.clone(), one));
@@ -114,8 +115,8 @@ impl Catalog {
 
     /// Adds a prompt.
     #[must_use]
-    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
-        let prompt = prompt.into();
+    pub fn prompt<T>(mut self, prompt: impl IntoOffer<Prompt, T>) -> Self {
+        let prompt = prompt.into_offer();
         let needs = prompt.signature.needs.clone();
         let label = format!("prompt `{}`", prompt.name());
         let ready = prompt.ready().map(|prompt| (prompt.info().name.clone(), prompt));

@@ -13,6 +13,7 @@ const KEEP: usize = 1024;
 /// Something a client may want to fetch again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Change {
     /// The list of tools.
     Tools,
@@ -30,7 +31,7 @@ pub enum Change {
 
 /// The log of changes, shared by all who use the same store.
 #[derive(Clone)]
-pub struct Changes {
+pub(crate) struct Changes {
     store: Arc<dyn Store>,
 }
 
@@ -40,7 +41,7 @@ impl Changes {
     }
 
     /// Tells everybody who listens, in this process or another.
-    pub async fn announce(&self, change: &Change) -> Result<(), StoreError> {
+    pub(crate) async fn announce(&self, change: &Change) -> Result<(), StoreError> {
         let entry =
             serde_json::to_vec(change).map_err(|e| StoreError::Unavailable(e.to_string()))?;
         self.store.append(LOG, Bytes::from(entry), Bound::entries(KEEP), None).await.map(drop)

@@ -12,6 +12,7 @@ use zcp_wire::mcp::completion::{Completion, MAX_VALUES};
 
 /// What a person has typed so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Typed {
     /// The argument in question.
     pub argument: String,

@@ -38,7 +38,7 @@ use zcp_wire::{
 };
 
 /// What a protocol does for a running call.
-pub trait Reporter: Send + Sync {
+pub(crate) trait Reporter: Send + Sync {
     /// What is known of the call.
     fn about(&self) -> &About;
     /// How far the call is. May be dropped when the client does not keep up.
@@ -66,7 +66,7 @@ pub struct Ctx {
 }
 
 /// What is known of a call before it runs.
-pub struct About {
+pub(crate) struct About {
     /// Who calls.
     pub caller: Caller,
     /// The conversation that the call is part of, if it is part of one.
@@ -95,7 +95,7 @@ pub struct About {
 
 impl About {
     /// Nothing is known.
-    pub fn of(runtime: Runtime) -> Self {
+    pub(crate) fn of(runtime: Runtime) -> Self {
         Self {
             caller: Caller::ANONYMOUS,
             conversation: None,
@@ -129,25 +129,25 @@ impl About {
 
 /// Stops a call's work. The token is made when someone asks for it: most calls end before.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub(crate) struct Stop {
     stopped: AtomicBool,
     token: OnceLock<CancellationToken>,
 }
 
 impl Stop {
     /// Stops the work, now and whoever asks later.
-    pub fn now(&self) {
+    pub(crate) fn now(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.token.get().into_iter().for_each(CancellationToken::cancel);
     }
 
     /// Whether the work was stopped.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
     /// A token that is cancelled when the work is stopped.
-    pub fn token(&self) -> &CancellationToken {
+    pub(crate) fn token(&self) -> &CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new);
         if self.is_stopped() {
             token.cancel();
@@ -182,7 +182,7 @@ impl Release {
 
 impl Ctx {
     /// A context that reports to `reporter`.
-    pub fn new(reporter: Arc<dyn Reporter>) -> Self {
+    pub(crate) fn new(reporter: Arc<dyn Reporter>) -> Self {
         Self { reporter }
     }
 

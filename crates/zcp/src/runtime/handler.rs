@@ -6,7 +6,7 @@ use std::future::Future;
 /// Every `async fn` whose parameters are extractors. `T` tells arities apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "a handler is an async fn whose parameters are `Args<T>`, `State<T>`, `Ctx` or your own `FromCall` types"
+    note = "a handler is an async fn whose parameters, 12 at most, are `Args<T>`, `State<T>`, `Ctx` or your own `FromCall` types"
 )]
 pub trait Handler<T>: Clone + Send + Sync + 'static {
     /// What the function returns.
@@ -43,7 +43,10 @@ macro_rules! handlers {
         }
     )*};
 }
-handlers!([A] [A B] [A B C] [A B C D] [A B C D E] [A B C D E G]);
+handlers!(
+    [A] [A B] [A B C] [A B C D] [A B C D E] [A B C D E G] [A B C D E G H] [A B C D E G H I]
+    [A B C D E G H I J] [A B C D E G H I J K] [A B C D E G H I J K L] [A B C D E G H I J K L M]
+);
 
 impl<F, Fut, Out> Handler<()> for F
 where

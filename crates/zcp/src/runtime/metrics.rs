@@ -3,7 +3,7 @@
 use super::call::{Fault, Op, Outcome};
 use prometheus_client::{
     encoding::text,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge, histogram::Histogram},
     registry::Registry,
 };
 use std::{
@@ -11,6 +11,9 @@ use std::{
     sync::{Arc, OnceLock, atomic::AtomicI64},
     time::Instant,
 };
+
+/// How many there are of something.
+pub(crate) type Gauge = gauge::Gauge<i64, AtomicI64>;
 
 type Labels = [(&'static str, &'static str); 2];
 
@@ -25,10 +28,10 @@ pub(crate) struct Metrics {
     /// The counters of `calls` that were used, where they are found without hashing their labels.
     known: [[OnceLock<Counter>; OUTCOMES.len()]; Op::LABELS.len()],
     seconds: Histogram,
-    running: Gauge<i64, AtomicI64>,
-    pub(crate) sessions: Gauge<i64, AtomicI64>,
-    pub(crate) streams: Gauge<i64, AtomicI64>,
-    pub(crate) connections: Gauge<i64, AtomicI64>,
+    running: Gauge,
+    pub(crate) sessions: Gauge,
+    pub(crate) streams: Gauge,
+    pub(crate) connections: Gauge,
 }
 
 impl Default for Metrics {
@@ -103,10 +106,10 @@ impl Drop for Timing<'_> {
 }
 
 /// Counts one for as long as it lives.
-pub(crate) struct Counted(Gauge<i64, AtomicI64>);
+pub(crate) struct Counted(Gauge);
 
 impl Counted {
-    pub(crate) fn new(gauge: &Gauge<i64, AtomicI64>) -> Arc<Self> {
+    pub(crate) fn new(gauge: &Gauge) -> Arc<Self> {
         gauge.inc();
         Arc::new(Self(gauge.clone()))
     }

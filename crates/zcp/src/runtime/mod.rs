@@ -1,42 +1,49 @@
 //! Operations in, outcomes out. Knows no frame, no revision, no socket.
 
-pub mod ask;
-pub mod call;
-pub mod catalog;
-pub mod changes;
-pub mod complete;
-pub mod ctx;
-pub mod error;
-pub mod extract;
-pub mod handler;
-pub mod input;
+pub(crate) mod ask;
+pub(crate) mod call;
+pub(crate) mod catalog;
+pub(crate) mod changes;
+pub(crate) mod complete;
+pub(crate) mod ctx;
+pub(crate) mod error;
+pub(crate) mod extract;
+mod failure;
+pub(crate) mod handler;
+pub(crate) mod input;
+pub mod layer;
 mod merge;
-pub mod metrics;
-pub mod output;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+#[path = "without_metrics.rs"]
+#[cfg(not(feature = "metrics"))]
+pub(crate) mod metrics;
+pub(crate) mod offer;
+pub(crate) mod output;
 pub(crate) mod presence;
-pub mod prompt;
-pub mod rate;
-pub mod resource;
-pub mod signature;
-pub mod skill;
-pub mod tasks;
-pub mod template;
-pub mod tool;
+pub(crate) mod prompt;
+pub(crate) mod rate;
+pub(crate) mod resource;
+pub(crate) mod signature;
+pub(crate) mod skill;
+pub(crate) mod tasks;
+pub(crate) mod template;
+pub(crate) mod tool;
 
 use crate::{seal::KeyRing, store::Store};
 use bytestring::ByteString;
-use call::{Call, Complete, Fault, Listing, Offered, Op, Outcome};
+use call::{Call, Complete, Fault, Listing, Op, Outcome};
 use catalog::{Catalog, Provider};
 use changes::{Change, Changes};
 use complete::Typed;
 use ctx::Ctx;
 use error::CallError;
+use failure::{failed, failed_tool, gave_up, took_too_long};
 use futures_util::{FutureExt, future::Either};
 use http::Extensions;
 use input::Input;
 use merge::watch_catalogs;
 use metrics::Metrics;
-use output::Output;
 use serde_json::value::{RawValue, to_raw_value};
 use std::{
     any::{Any, TypeId},
@@ -55,6 +62,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 use tower::{ServiceExt, util::BoxCloneSyncService};
+use tracing::Instrument;
 use zcp_wire::{
     json,
     mcp::{Cache, CacheScope, completion::Reference, lifecycle::Implementation},
@@ -70,6 +78,7 @@ pub struct Runtime {
 }
 
 /// What every clone of a runtime shares.
+#[doc(hidden)]
 pub struct Shared {
     pub(crate) info: Implementation,
     pub(crate) info_json: Arc<RawValue>,
@@ -100,11 +109,11 @@ pub(crate) struct Settings {
     pub(crate) handshake: bool,
     pub(crate) single_use: bool,
     pub(crate) call_timeout: Option<Duration>,
-    pub(crate) answer_time: Duration,
+    pub(crate) input_ttl: Duration,
     pub(crate) extensions: zcp_wire::mcp::Extra,
     pub(crate) tasks: Tasks,
     /// How long a session nobody uses any more is kept.
-    pub(crate) session_time: Duration,
+    pub(crate) session_ttl: Duration,
 }
 
 impl Default for Settings {
@@ -115,10 +124,10 @@ impl Default for Settings {
             handshake: true,
             single_use: false,
             call_timeout: None,
-            answer_time: Duration::from_secs(15 * 60),
+            input_ttl: Duration::from_secs(15 * 60),
             extensions: zcp_wire::mcp::Extra::new(),
             tasks: Tasks::default(),
-            session_time: Duration::from_secs(24 * 60 * 60),
+            session_ttl: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
@@ -179,8 +188,23 @@ impl Runtime {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Runs an operation.
+    /// Runs an operation, in a `tracing` span of the info level: `call`, with the fields `op`,
+    /// `target` (the name of the tool or prompt, or the URI) and `traceparent`.
     pub fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
+        if !tracing::span_enabled!(tracing::Level::INFO) {
+            return Either::Left(self.run(call));
+        }
+        let span = tracing::info_span!(
+            "call",
+            op = call.op.label(),
+            target = call.op.target(),
+            traceparent = call.ctx.trace().map(|trace| trace.parent.as_str()),
+        );
+        // In a box: calls that nobody traces have a small future.
+        Either::Right(Box::pin(self.run(call).instrument(span)))
+    }
+
+    fn run(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         let timing = self.metrics.begin(&call.op);
         let work = match &self.layered {
             None => Either::Left(self.core.dispatch(call)),
@@ -256,6 +280,7 @@ impl Runtime {
     }
 }
 
+#[doc(hidden)]
 impl std::ops::Deref for Runtime {
     type Target = Shared;
 
@@ -307,7 +332,7 @@ impl Core {
                 };
                 match output.and_then(|output| caught(|| tool.checked(output))) {
                     Ok(output) => Outcome::Tool(output),
-                    Err(error) => failed_tool(error),
+                    Err(error) => failed_tool(&name, error),
                 }
             }
             op => Box::pin(self.dispatch_other(op, ctx, &catalog)).await,
@@ -326,7 +351,7 @@ impl Core {
                 match self.guard(read).await {
                     Ok(contents) => Outcome::Contents(contents, resource.cache()),
                     Err(CallError::NotFound(_)) => Outcome::Fault(Fault::NoResource(uri)),
-                    Err(error) => failed(error),
+                    Err(error) => failed("resource", &uri, error),
                 }
             }
             Op::GetPrompt { name, args } => {
@@ -340,7 +365,7 @@ impl Core {
                 let args = json::text(&args);
                 match self.guard(prompt.get(self.input(Some(args), ctx))).await {
                     Ok(prompt) => Outcome::Prompt(prompt),
-                    Err(error) => failed(error),
+                    Err(error) => failed("prompt", &name, error),
                 }
             }
             Op::GetSkill { uri } => match catalog.find_skill(&uri) {
@@ -385,7 +410,7 @@ impl Core {
         };
         match output.and_then(|output| caught(|| tool.checked(output))) {
             Ok(output) => Outcome::Tool(output),
-            Err(error) => failed_tool(error),
+            Err(error) => failed_tool(&name, error),
         }
     }
 
@@ -401,12 +426,13 @@ impl Core {
             Reference::Resource { uri } => {
                 (uri, catalog.find_template(uri).map(|it| it.completers()))
             }
+            _ => return Outcome::Fault(Fault::Unknown("no such reference".to_owned())),
         };
         let named = catalog.find_completer(name);
         if completers.is_none() && named.is_none() {
             let why = match &complete.reference {
-                Reference::Prompt { name } => format!("no such prompt: `{name}`"),
-                Reference::Resource { uri } => format!("no such template: `{uri}`"),
+                Reference::Prompt { .. } => format!("no such prompt: `{name}`"),
+                _ => format!("no such template: `{name}`"),
             };
             return Outcome::Fault(Fault::Unknown(why));
         }
@@ -415,7 +441,7 @@ impl Core {
         let typed = Typed { argument, value, others };
         match self.guard(complete::complete(by, typed)).await {
             Ok(completion) => Outcome::Completion(completion),
-            Err(error) => failed(error),
+            Err(error) => failed("completion of", name, error),
         }
     }
 
@@ -441,43 +467,6 @@ fn caught<T>(work: impl FnOnce() -> error::Result<T>) -> error::Result<T> {
 /// What a panic says may hold secrets; it is on stderr for whoever runs the server.
 fn panicked() -> CallError {
     CallError::new("the handler failed unexpectedly")
-}
-
-fn took_too_long(limit: Duration) -> CallError {
-    CallError::new(format!("gave up after {} seconds", limit.as_secs_f32()))
-}
-
-/// What becomes of a call of a tool that takes too long.
-fn gave_up(limit: Duration) -> Outcome {
-    failed_tool(took_too_long(limit))
-}
-
-fn failed_tool(error: CallError) -> Outcome {
-    match error {
-        CallError::Failed(why) | CallError::Invalid(why) => Outcome::Tool(Output::failed(why)),
-        CallError::NotFound(what) => Outcome::Tool(Output::failed(format!("not found: {what}"))),
-        CallError::VisitFirst(visit) => match ask::page(&visit) {
-            Ok(page) => Outcome::Fault(Fault::VisitFirst(page, Offered::Tool)),
-            Err(error) => failed_tool(error),
-        },
-        other => failed(other),
-    }
-}
-
-fn failed(error: CallError) -> Outcome {
-    Outcome::Fault(match error {
-        CallError::Paused => return Outcome::Paused,
-        CallError::MissingCapability(required) => Fault::MissingCapability(required),
-        CallError::VisitFirst(visit) => match ask::page(&visit) {
-            Ok(page) => Fault::VisitFirst(page, Offered::Other),
-            Err(error) => return failed(error),
-        },
-        CallError::Rpc(error) => Fault::Rpc(error),
-        CallError::Denied { scope } => Fault::Denied(scope),
-        CallError::NotFound(what) => Fault::Invalid(format!("not found: {what}")),
-        CallError::Invalid(why) => Fault::Invalid(why),
-        CallError::Failed(why) => Fault::Failed(why),
-    })
 }
 
 /// Checks a value against a schema that is used once.

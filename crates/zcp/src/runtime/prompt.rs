@@ -5,6 +5,7 @@ use super::{
     error::{CallError, Result},
     handler::Handler,
     input::Input,
+    offer::IntoOffer,
     signature::Signature,
 };
 use futures_util::future::BoxFuture;
@@ -85,6 +86,11 @@ impl Prompt {
             let handler = handler.clone();
             Box::pin(async move { handler.call(input).await?.into_prompt() })
         })
+    }
+
+    /// Makes a prompt of a function under `#[prompt]`, to set more about it.
+    pub fn from_fn<T>(function: impl IntoOffer<Self, T>) -> Self {
+        function.into_offer()
     }
 
     /// A prompt of its parts.
@@ -170,7 +176,7 @@ impl Prompt {
 
 /// A prompt that was checked and can be got.
 #[derive(Debug)]
-pub struct ReadyPrompt(Prompt);
+pub(crate) struct ReadyPrompt(Prompt);
 
 impl ReadyPrompt {
     /// The same under another name.

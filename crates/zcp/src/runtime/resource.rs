@@ -5,6 +5,7 @@ use super::{
     error::{CallError, Result},
     handler::Handler,
     input::Input,
+    offer::IntoOffer,
     signature::Signature,
     template::{UriTemplate, is_traversal},
 };
@@ -27,6 +28,7 @@ type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Contents>> + Send + Sy
 
 /// What was read, before it is known by which URI and type.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Contents {
     /// Text.
     Text(String),
@@ -132,6 +134,11 @@ impl Resource {
             let handler = handler.clone();
             Box::pin(async move { handler.call(input).await?.into_contents() })
         })
+    }
+
+    /// Makes a resource of a function under `#[resource]`, to set more about it.
+    pub fn from_fn<T>(function: impl IntoOffer<Self, T>) -> Self {
+        function.into_offer()
     }
 
     /// A resource of its parts.
@@ -282,7 +289,7 @@ impl Resource {
 
 /// A resource that was checked and can be read.
 #[derive(Debug)]
-pub struct ReadyResource {
+pub(crate) struct ReadyResource {
     pub(crate) template: Option<UriTemplate>,
     resource: Resource,
 }

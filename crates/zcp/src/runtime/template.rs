@@ -93,7 +93,7 @@ impl fmt::Display for UriTemplate {
 /// Whether a value, used as a relative path, could lead out of its folder: it starts with `/`,
 /// has a `..` segment, or has a backslash in it.
 #[must_use]
-pub fn is_traversal(value: &str) -> bool {
+pub(crate) fn is_traversal(value: &str) -> bool {
     value.starts_with('/') || value.contains('\\') || value.split('/').any(|part| part == "..")
 }
 

@@ -5,6 +5,7 @@ use super::{
     error::{CallError, Result},
     handler::Handler,
     input::Input,
+    offer::IntoOffer,
     output::{IntoOutput, Output},
     signature::{Signature, is_plain},
 };
@@ -86,6 +87,11 @@ impl Tool {
             let handler = handler.clone();
             Box::pin(async move { handler.call(input).await?.into_output() })
         })
+    }
+
+    /// Makes a tool of a function under `#[tool]`, to set more about it.
+    pub fn from_fn<T>(function: impl IntoOffer<Self, T>) -> Self {
+        function.into_offer()
     }
 
     /// A tool of its parts.
@@ -258,7 +264,7 @@ impl Tool {
 
 /// A tool that was checked and can be called.
 #[derive(Clone)]
-pub struct ReadyTool {
+pub(crate) struct ReadyTool {
     pub(crate) info: Listed,
     /// Absent when reading the arguments into the handler's types checks as much.
     check_input: Option<Lazy>,

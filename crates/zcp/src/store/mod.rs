@@ -149,6 +149,7 @@ pub enum If {
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The log no longer holds what came after the position.
     Gone,

@@ -1,12 +1,17 @@
 //! Bytes to frames and back. Knows no method.
 
 pub(crate) mod converse;
-pub mod http;
+#[cfg(feature = "http")]
+pub(crate) mod http;
 pub(crate) mod outbox;
 mod own_stdio;
-pub mod stdio;
+pub(crate) mod stdio;
 pub(crate) mod weight;
-pub mod ws;
+#[cfg(feature = "ws")]
+pub(crate) mod ws;
+#[path = "without_ws.rs"]
+#[cfg(all(feature = "http", not(feature = "ws")))]
+mod ws;
 
 use crate::runtime::Runtime;
 use std::{future::Future, io, time::Duration};

@@ -291,7 +291,7 @@ impl Kept {
         self.renew(http).await?;
         let number = self.said.load(Ordering::Relaxed) + 1;
         let note = Bytes::from(format!("{number} {text}"));
-        let kept = Some(http.runtime.settings.session_time);
+        let kept = Some(http.runtime.settings.session_ttl);
         let (store, log) = (&http.runtime.store, self.log());
         let bytes = note.len();
         match store.append(&log, note, KEEP, kept).await {
@@ -309,7 +309,7 @@ impl Kept {
 
     /// Keeps the session of a conversation that is used.
     async fn renew(&self, http: &Shared) -> StoreResult<()> {
-        let often = RENEW.min(http.runtime.settings.session_time / 4);
+        let often = RENEW.min(http.runtime.settings.session_ttl / 4);
         let last = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_saved.load(Ordering::Relaxed) || last.is_some_and(|at| at.elapsed() < often) {
             return Ok(());

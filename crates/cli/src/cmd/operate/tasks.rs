@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use zcp::{Task, operate, runtime::tasks::End, store::Browse, wire::mcp::tools::CallToolResult};
+use zcp::{End, Task, operate, store::Browse, wire::mcp::tools::CallToolResult};
 
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:

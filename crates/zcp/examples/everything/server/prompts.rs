@@ -59,7 +59,7 @@ async fn test_input_required_result_prompt(ctx: Ctx) -> Result<String> {
 }
 
 pub(crate) fn offer(server: Server) -> Server {
-    let with_arguments = Prompt::from(test_prompt_with_arguments)
+    let with_arguments = Prompt::from_fn(test_prompt_with_arguments)
         .complete("arg1", ["paris", "park", "party"])
         .complete("arg2", ["london", "lisbon"]);
     server

@@ -25,5 +25,5 @@ pub(crate) fn offer(server: Server) -> Server {
     server
         .resource(static_text)
         .resource(static_binary)
-        .resource(Resource::from(template).complete("id", ["123", "124", "456"]))
+        .resource(Resource::from_fn(template).complete("id", ["123", "124", "456"]))
 }

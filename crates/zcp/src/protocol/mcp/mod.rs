@@ -342,6 +342,7 @@ impl Peer for Mcp {
             },
             Frame::Response(response) => self.answered(response, extensions),
             Frame::Notification(notification) => self.notified(notification, extensions),
+            _ => Frames::None,
         }
     }
 

@@ -156,7 +156,7 @@ impl Retry {
 
     /// Uses up a nonce; a second time is refused.
     pub(super) async fn claim(runtime: &Runtime, nonce: &str) -> Result<(), RpcError> {
-        let lifetime = runtime.settings.answer_time.saturating_add(Duration::from_secs(60));
+        let lifetime = runtime.settings.input_ttl.saturating_add(Duration::from_secs(60));
         let key = format!("nonce/{nonce}");
         match runtime.store.put(&key, Bytes::new(), If::Absent, Some(lifetime)).await {
             Ok(true) => Ok(()),
@@ -212,7 +212,7 @@ impl Retry {
             return Err(RpcError::internal(format!("gave up after {ROUNDS} rounds of questions")));
         }
         let carried = Carried {
-            expires: clock::now().saturating_add(runtime.settings.answer_time.as_secs()),
+            expires: clock::now().saturating_add(runtime.settings.input_ttl.as_secs()),
             round: asking.carried.round + 1,
             nonce: crate::token(),
             answers: std::mem::take(&mut asking.carried.answers),

@@ -207,7 +207,7 @@ impl Session {
         let Some(id) = &self.id else { return Ok(()) };
         let record = Record::of(&lock(&self.memory)).to_bytes();
         lock(&self.memory).record = record.clone();
-        let unused = UNUSED.min(runtime.settings.session_time);
+        let unused = UNUSED.min(runtime.settings.session_ttl);
         runtime.store.put(&key(id), record, If::Always, Some(unused)).await.map(drop)
     }
 
@@ -215,7 +215,7 @@ impl Session {
     pub(crate) async fn renew(&self, runtime: &Runtime, entry: &store::Entry) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
         let unchanged = If::Version(entry.version);
-        let idle = Some(runtime.settings.session_time);
+        let idle = Some(runtime.settings.session_ttl);
         runtime.store.put(&key(id), entry.value.clone(), unchanged, idle).await.map(drop)
     }
 
@@ -231,7 +231,7 @@ impl Session {
                 Record::of(&memory).to_bytes()
             };
             let unchanged = If::Version(entry.version);
-            let idle = Some(runtime.settings.session_time);
+            let idle = Some(runtime.settings.session_ttl);
             if runtime.store.put(&key(id), record.clone(), unchanged, idle).await? {
                 lock(&self.memory).record = record;
                 return Ok(());

@@ -86,7 +86,7 @@ impl Engine {
 
     /// A caller's task as it is.
     pub(crate) async fn get(&self, id: &str, principal: &Principal) -> Result<Task, Fault> {
-        Ok(self.owned(id, principal).await?.view(id, self.settings.poll))
+        Ok(self.owned(id, principal).await?.view(id, self.settings.poll_interval))
     }
 
     /// The tasks that run in this process.
@@ -148,7 +148,7 @@ impl Engine {
     /// Any task, whoever's it is.
     pub(crate) async fn find(&self, id: &str) -> StoreResult<Option<Task>> {
         let found = self.load(id).await?;
-        Ok(found.map(|(record, _)| record.view(id, self.settings.poll)))
+        Ok(found.map(|(record, _)| record.view(id, self.settings.poll_interval)))
     }
 
     async fn cancel(&self, id: &str, principal: &Principal) -> Result<Task, Fault> {
@@ -171,7 +171,7 @@ impl Engine {
         let record = cancelled.await.map_err(|error| unavailable(&error))?.ok_or_else(unknown)?;
         match over {
             Some(status) => Err(Fault::Over(format!("the task is over: {}", status.as_str()))),
-            None => Ok(record.view(id, self.settings.poll)),
+            None => Ok(record.view(id, self.settings.poll_interval)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Engine {
             next = Some(position);
             let id = String::from_utf8_lossy(&id);
             let found = self.load(&id).await.map_err(|error| unavailable(&error))?;
-            tasks.extend(found.map(|(record, _)| record.view(&id, self.settings.poll)));
+            tasks.extend(found.map(|(record, _)| record.view(&id, self.settings.poll_interval)));
         }
         Ok(Outcome::Tasks(tasks, None))
     }
@@ -229,7 +229,7 @@ impl Engine {
     /// Notes where a task is found again: by its caller, and by whoever takes over from its runner.
     pub(super) async fn note(&self, id: &str, record: &Record) -> StoreResult<()> {
         let name = Bytes::copy_from_slice(id.as_bytes());
-        let kept = Some(self.settings.kept_at_most.max(self.settings.kept_for).saturating_mul(2));
+        let kept = Some(self.settings.max_ttl.max(self.settings.ttl).saturating_mul(2));
         let run = keeper::run_log(&record.runner);
         self.store.append(&run, name.clone(), Bound::entries(keeper::RUNS), kept).await?;
         if let Some(scope) = &record.scope {

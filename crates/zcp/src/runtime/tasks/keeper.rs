@@ -107,7 +107,7 @@ pub(crate) async fn look_after(ctx: &Ctx, id: &str) -> Result<Task, Fault> {
     let record = engine.owned(id, ctx.principal()).await?;
     let here = engine.running().contains(id);
     if here || record.status.is_over() || engine.tracker.is_closed() {
-        return Ok(record.view(id, engine.settings.poll));
+        return Ok(record.view(id, engine.settings.poll_interval));
     }
     // Whoever looks may go away; what was begun is finished.
     let (runtime, taken) = (ctx.about().runtime.clone(), id.to_owned());

@@ -41,18 +41,18 @@ const LARGEST_RESULT: usize = 12 * 1024 * 1024;
 /// use std::time::Duration;
 /// use zcp::{Server, Tasks};
 ///
-/// let tasks = Tasks::default().at_once(8).kept_for(Duration::from_secs(600));
+/// let tasks = Tasks::default().max_concurrent(8).ttl(Duration::from_secs(600));
 /// # let _ =
 /// Server::new("demo").tasks(tasks);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Tasks {
-    at_once: usize,
-    waiting: usize,
-    kept_for: Duration,
-    kept_at_most: Duration,
-    poll: Duration,
-    promoted_after: Option<Duration>,
+    max_concurrent: usize,
+    max_queued: usize,
+    ttl: Duration,
+    max_ttl: Duration,
+    poll_interval: Duration,
+    promote_after: Option<Duration>,
     max_per_caller: Option<usize>,
     input_ttl: Duration,
     max_result: usize,
@@ -63,12 +63,12 @@ pub struct Tasks {
 impl Default for Tasks {
     fn default() -> Self {
         Self {
-            at_once: 64,
-            waiting: 1000,
-            kept_for: Duration::from_secs(60 * 60),
-            kept_at_most: Duration::from_secs(24 * 60 * 60),
-            poll: Duration::from_secs(1),
-            promoted_after: Some(Duration::from_secs(10)),
+            max_concurrent: 64,
+            max_queued: 1000,
+            ttl: Duration::from_secs(60 * 60),
+            max_ttl: Duration::from_secs(24 * 60 * 60),
+            poll_interval: Duration::from_secs(1),
+            promote_after: Some(Duration::from_secs(10)),
             max_per_caller: None,
             input_ttl: Duration::from_secs(60 * 60),
             max_result: 4 * 1024 * 1024,
@@ -79,49 +79,49 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// So many run at once in one process: 64 unless said otherwise.
+    /// Sets the maximum number of tasks that run concurrently in one process. Default: 64.
     #[must_use]
-    pub fn at_once(self, tasks: usize) -> Self {
-        Self { at_once: tasks.max(1), ..self }
+    pub fn max_concurrent(self, tasks: usize) -> Self {
+        Self { max_concurrent: tasks.max(1), ..self }
     }
 
-    /// So many may wait for their turn or for an answer in one process: 1000 unless said otherwise.
-    /// More are refused.
+    /// Sets the maximum number of tasks in one process that wait for their turn or for an answer.
+    /// Default: 1000. More are rejected.
     #[must_use]
-    pub fn waiting(self, tasks: usize) -> Self {
-        Self { waiting: tasks, ..self }
+    pub fn max_queued(self, tasks: usize) -> Self {
+        Self { max_queued: tasks, ..self }
     }
 
-    /// How long a task is kept from its beginning, if its client does not say: an hour unless said
-    /// otherwise. One that still works is kept for longer; one that waits for an answer is not.
+    /// Sets how long a task is kept from its beginning, if its client does not say. Default: an
+    /// hour. One that still works is kept for longer; one that waits for an answer is not.
     #[must_use]
-    pub fn kept_for(self, time: Duration) -> Self {
-        Self { kept_for: time.max(Duration::from_secs(1)), ..self }
+    pub fn ttl(self, time: Duration) -> Self {
+        Self { ttl: time.max(Duration::from_secs(1)), ..self }
     }
 
-    /// How long a client may have a task kept: a day unless said otherwise.
+    /// Sets the longest TTL that a client may ask for. Default: a day.
     #[must_use]
-    pub fn kept_at_most(self, time: Duration) -> Self {
-        Self { kept_at_most: time, ..self }
+    pub fn max_ttl(self, time: Duration) -> Self {
+        Self { max_ttl: time, ..self }
     }
 
-    /// How long clients are told to wait before they look again: a second unless said otherwise.
+    /// Sets how long clients are told to wait before they poll again. Default: a second.
     #[must_use]
-    pub fn looked_at_every(self, pause: Duration) -> Self {
-        Self { poll: pause, ..self }
+    pub fn poll_interval(self, pause: Duration) -> Self {
+        Self { poll_interval: pause, ..self }
     }
 
-    /// A call that takes longer goes on as a task, if its client follows tasks the server makes:
-    /// 10 seconds unless said otherwise.
+    /// Sets after which time a call goes on as a task, if its client follows tasks the server
+    /// makes. Default: 10 seconds.
     #[must_use]
-    pub fn promoted_after(self, time: Duration) -> Self {
-        Self { promoted_after: Some(time), ..self }
+    pub fn promote_after(self, time: Duration) -> Self {
+        Self { promote_after: Some(time), ..self }
     }
 
     /// No call becomes a task just because it is slow.
     #[must_use]
-    pub fn never_promoted(self) -> Self {
-        Self { promoted_after: None, ..self }
+    pub fn never_promote(self) -> Self {
+        Self { promote_after: None, ..self }
     }
 
     /// Sets the maximum number of tasks of one caller in one process, running or waiting. Default:
@@ -160,7 +160,7 @@ impl Tasks {
 
 /// What a caller thinks of tasks.
 #[derive(Debug, Clone, Default)]
-pub enum Wish {
+pub(crate) enum Wish {
     /// It would have to ask for one, and did not.
     #[default]
     Unasked,
@@ -174,7 +174,7 @@ pub enum Wish {
 
 /// A call that is to be a task.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// How long it is to be kept from its beginning.
     pub ttl: Option<Duration>,
     /// What its progress is reported under: JSON text.
@@ -186,6 +186,7 @@ pub struct Asked {
 /// What is done with tasks. Each knows its own caller's only.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the parameter of its name")]
+#[non_exhaustive]
 pub enum TaskOp {
     /// How one is.
     Get { id: String },
@@ -213,6 +214,7 @@ impl TaskOp {
 
 /// A task as it is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Task {
     /// What it is known by: nobody can guess it.
     pub id: String,

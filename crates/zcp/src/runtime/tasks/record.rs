@@ -138,7 +138,7 @@ impl Record {
         settings: &Tasks,
         scope: Option<String>,
     ) -> Self {
-        let (usual, most) = (settings.kept_for, settings.kept_at_most.max(SHORTEST));
+        let (usual, most) = (settings.ttl, settings.max_ttl.max(SHORTEST));
         let kept_for = asked.ttl.map_or(usual, |ttl| ttl.clamp(SHORTEST, most));
         let kept_for = u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX);
         let now = clock::now_ms();

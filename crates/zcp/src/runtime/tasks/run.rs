@@ -105,7 +105,7 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
         Err(_) => return busy("the server is about to stop: try again"),
     };
     let Created { place, record, here } = created;
-    let task = record.view(&place.id, core.engine.settings.poll);
+    let task = record.view(&place.id, core.engine.settings.poll_interval);
     let work = Arc::new(Work::of_task(ctx.about().beside(), place, &record));
     let running = core.clone().run_tool(wanted.name, wanted.args, Ctx::new(work.clone()));
     start(here, work, running, slot);
@@ -122,7 +122,7 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
     let mut running: BoxFuture<'static, Outcome> =
         Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
     let begun = Instant::now();
-    let mut due = engine.settings.promoted_after.and_then(|time| begun.checked_add(time));
+    let mut due = engine.settings.promote_after.and_then(|time| begun.checked_add(time));
     let limit = core.call_timeout.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
     loop {
         tokio::select! {
@@ -149,7 +149,7 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
         };
         match created {
             Ok(Ok(Created { place, record, here })) => {
-                let task = record.view(&place.id, engine.settings.poll);
+                let task = record.view(&place.id, engine.settings.poll_interval);
                 work.becomes(place);
                 waiting.0 = None;
                 start(here, work, running, Slot { seat, turn: Turn::Now(permit) });

@@ -124,8 +124,8 @@ impl Drop for Seat {
 
 impl Slots {
     pub(super) fn new(settings: &Tasks) -> Self {
-        let all = settings.at_once.min(Semaphore::MAX_PERMITS);
-        let places = settings.at_once.saturating_add(settings.waiting);
+        let all = settings.max_concurrent.min(Semaphore::MAX_PERMITS);
+        let places = settings.max_concurrent.saturating_add(settings.max_queued);
         let most_of_one = settings.max_per_caller.unwrap_or((places / 4).max(1));
         // Whoever says how many one caller may have has decided how the places are shared.
         let crowded = match settings.max_per_caller {
@@ -143,7 +143,7 @@ impl Slots {
                 callers: Mutex::default(),
             }),
             waiting: Arc::default(),
-            most_waiting: settings.waiting,
+            most_waiting: settings.max_queued,
             most_of_one,
             crowded,
             few: places / 64,

@@ -5,10 +5,12 @@ use super::{
     slots::Slots,
     watch::{self, Connected, Watch},
 };
-use crate::{runtime::metrics::Counted, transport::DRAIN};
+use crate::{
+    runtime::metrics::{Counted, Gauge},
+    transport::DRAIN,
+};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use prometheus_client::metrics::gauge::Gauge;
 use std::{
     fs,
     future::{Future, poll_fn},
@@ -20,7 +22,7 @@ use std::{
     },
     path::Path,
     pin::Pin,
-    sync::{Arc, atomic::AtomicI64},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -82,7 +84,7 @@ pub(super) struct Serving {
     pub(super) limits: Limits,
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
-    pub(super) connections: Gauge<i64, AtomicI64>,
+    pub(super) connections: Gauge,
 }
 
 impl Serving {

@@ -48,7 +48,7 @@ impl std::fmt::Display for EventId {
 
 impl Replay {
     pub(super) fn new(runtime: &Runtime, session: &str) -> Self {
-        let (store, kept) = (runtime.store.clone(), runtime.settings.session_time);
+        let (store, kept) = (runtime.store.clone(), runtime.settings.session_ttl);
         Self { store, log: format!("replay/{session}"), kept, held: runtime.shelf() }
     }
 

@@ -99,7 +99,7 @@ impl Sessions {
         live.session.save(&self.runtime).await?;
         let gone = {
             let mut table = lock(&self.live);
-            table.sweep(self.runtime.settings.session_time);
+            table.sweep(self.runtime.settings.session_ttl);
             table.by_id.insert(live.id.clone(), live.clone());
             let Table { by_id, opened, .. } = &mut *table;
             opened.add(&live.id, peer, |id| by_id.get(id).is_some_and(|live| live.is_busy()))
@@ -132,7 +132,7 @@ impl Sessions {
                 let restored = Session::restore(&self.runtime, id.clone(), name, &entry);
                 let Some(session) = restored else { return Ok(None) };
                 let mut table = lock(&self.live);
-                table.sweep(self.runtime.settings.session_time);
+                table.sweep(self.runtime.settings.session_ttl);
                 let bring = || self.bring(id.clone(), session);
                 table.by_id.entry(id.clone()).or_insert_with(bring).clone()
             }
@@ -208,18 +208,18 @@ impl Drop for Live {
 }
 
 impl Table {
-    fn sweep(&mut self, session_time: Duration) {
+    fn sweep(&mut self, session_ttl: Duration) {
         let now = Instant::now();
         let (often, at_hand) = match self.by_id.len() > AT_HAND_USUALLY {
             false => (SWEEP, AT_HAND),
             true => (SWEEP / 30, AT_HAND / 30),
         };
-        if now.duration_since(self.swept) < often.min(session_time) {
+        if now.duration_since(self.swept) < often.min(session_ttl) {
             return;
         }
         self.swept = now;
         self.by_id.retain(|_, live| {
-            let idle = now.duration_since(lock(&live.used).last) > at_hand.min(session_time);
+            let idle = now.duration_since(lock(&live.used).last) > at_hand.min(session_ttl);
             // The stream of events is no call; whoever reads it holds the session.
             let calls = || lock(&live.streams).keys().any(|stream| *stream != EVENTS);
             !idle || Arc::strong_count(live) > 1 || calls()
@@ -245,7 +245,7 @@ impl Live {
         let mut used = lock(&self.used);
         used.last = now;
         // Well before it would end.
-        let often = RENEW.min(self.mcp.runtime().settings.session_time / 4);
+        let often = RENEW.min(self.mcp.runtime().settings.session_ttl / 4);
         let first = used.renewed.is_none();
         let renew = used.renewed.is_none_or(|renewed| now.duration_since(renewed) > often);
         if renew {

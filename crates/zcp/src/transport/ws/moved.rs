@@ -77,7 +77,7 @@ async fn take_over(
     let said = said(http, id).await?;
     kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
     let notice = Bytes::from(format!("@{}", kept.owner));
-    let kept_for = Some(http.runtime.settings.session_time);
+    let kept_for = Some(http.runtime.settings.session_ttl);
     let position = http.runtime.store.append(&mail(id), notice, MAIL, kept_for).await?;
     kept.conversation.tell_changes().await;
     let kept = Arc::new(kept);
@@ -123,7 +123,7 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
         kept.take();
         let inbox = kept.inbox.lock().await;
         let (store, log) = (&shared.runtime.store, mail(&kept.id));
-        let kept_for = Some(shared.runtime.settings.session_time);
+        let kept_for = Some(shared.runtime.settings.session_ttl);
         loop {
             inbox.attend();
             while let Some(text) = inbox.pop() {
