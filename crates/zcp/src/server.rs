@@ -169,7 +169,7 @@ impl Server {
     /// Wraps every operation in a layer: one of [`layer::from_fn`](crate::layer::from_fn), or any
     /// tower layer around a [`Service`]. The last one added runs first.
     ///
-    /// An error of the layer is logged, and the client gets an internal error. A [`Fault`] as the
+    /// An error of the layer is logged, and the client gets an internal error. A [`Fault`](crate::Fault) as the
     /// error reaches the client as it is.
     pub fn layer<L>(mut self, layer: L) -> Self
     where

@@ -154,12 +154,12 @@ impl<T: DeserializeOwned + JsonSchema + Send> Param<ViaJson> for T {
     }
 }
 
-/// [`Param::describe`] with its `Via` inferred.
+/// `Param::describe` with its `Via` inferred.
 pub fn describe<T: Param<Via>, Via>(name: &str, doc: &str, signature: &mut Signature) {
     T::describe(name, doc, signature);
 }
 
-/// [`Param::take`] with its `Via` inferred.
+/// `Param::take` with its `Via` inferred.
 pub async fn take<T: Param<Via>, Via>(input: &Input, name: &str) -> Result<T> {
     T::take(input, name).await
 }

@@ -70,7 +70,7 @@ impl UriTemplate {
     /// - Where several splits are possible, an earlier variable takes as much as it can.
     ///
     /// A value that is not UTF-8 or that has a NUL in it does not match, nor does a URI longer
-    /// than 8 KiB. A value may well be a path that climbs: see [`is_traversal`].
+    /// than 8 KiB. A value may well be a path that climbs: check it before it is used as one.
     #[must_use]
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         if uri.len() > LONGEST {
