@@ -1,53 +1,30 @@
 #![doc = include_str!("docs/crate.md")]
 
-mod answer;
-mod arguments;
 mod call;
 mod call_files;
-mod catalog;
-mod completions;
-mod confine;
+mod compat;
 mod content;
-mod convert;
-mod globs;
 mod host;
-mod icons;
-mod interpreter;
 mod manifest;
-mod mcp_bash;
-mod observe;
-mod pages;
+mod offers;
 mod policy;
-mod program;
 mod project;
-mod prompts;
 mod providers;
-mod register;
-mod remote;
-mod resources;
 mod run;
-mod scan;
-mod script;
-mod secrets;
-mod settings;
-mod skills;
 mod spawn;
-mod template;
-mod turns;
-mod ui;
-mod watch;
 
-pub use catalog::Program;
-pub use confine::{CONFINED, become_confined, sandbox};
+pub use compat::mcp_bash::registered::Checks;
+use compat::mcp_bash::{registered, remote_token::Remote};
 use futures_util::{StreamExt, stream::BoxStream};
-use host::Host;
-pub use observe::{Observed, Outcome};
-pub use pages::page_templates;
-pub use project::Mount;
-pub use register::Checks;
-use remote::Remote;
+pub use host::observers::{Observed, Outcome};
+use host::{Host, secrets};
+use manifest::icons;
+use offers::ui;
+pub use offers::{Program, ui_templates::page_templates};
+pub use project::{Mount, settings::Setting};
+use project::{file_watch::Watching, settings};
+pub use run::sandbox::{CONFINED, become_confined, sandbox};
 use serde_json::json;
-pub use settings::Setting;
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -59,7 +36,6 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use watch::Watching;
 use zcp::{Catalog, Provider, Server};
 
 /// The extension of user interfaces.
@@ -160,7 +136,7 @@ impl Scripts {
     /// Makes the project's own checks of its health, if it has any.
     pub async fn checks(&self) -> Checks {
         let (project, host) = (self.project.clone(), self.host.clone());
-        let made = tokio::task::spawn_blocking(move || register::checks(&project, &host)).await;
+        let made = tokio::task::spawn_blocking(move || registered::checks(&project, &host)).await;
         made.unwrap_or_else(|error| Checks::Failed(error.to_string()))
     }
 
@@ -258,7 +234,7 @@ impl Folder {
             ));
         }
         let remote = Remote::of(&self.env)?;
-        let set = register::variables(&root, &self.env).unwrap_or_else(|why| {
+        let set = registered::variables(&root, &self.env).unwrap_or_else(|why| {
             tracing::warn!("the project sets no variables: {why}");
             BTreeMap::new()
         });
@@ -267,7 +243,7 @@ impl Folder {
         // Watched before it is looked at, so that nothing falls between.
         let folders = project::elsewhere(&root, host.whole_env()).into_values();
         let watching = Watching::new(&root, folders);
-        let first = catalog::look(&root, &host);
+        let first = offers::look(&root, &host);
         let project = first.project.clone();
         let (running, programs) = channel::channel(first.programs);
         if first.is_empty && first.mistakes.is_empty() {

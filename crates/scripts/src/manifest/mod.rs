@@ -1,6 +1,8 @@
 //! What is said of a script: by the file beside it, by the comment at its top, or by nothing.
 
 mod header;
+pub(crate) mod icons;
+pub(crate) mod interpreter;
 mod members;
 mod params;
 mod sidecar;

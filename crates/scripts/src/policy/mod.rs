@@ -1,16 +1,19 @@
 //! What may be called, by whom and with which arguments: the policy of a folder.
 
 mod audit;
-mod hook;
 mod log;
 mod rules;
 
 pub(crate) use audit::{Audit, Line};
-pub(crate) use hook::Judged;
 pub(crate) use log::Log;
 
-use crate::{host::Host, manifest::read_value, project::Project, script::Script};
-use hook::{Allowlist, Hook};
+use crate::{
+    call::script::Script,
+    compat::mcp_bash::policy_hook::{Allowlist, Hook, Judged},
+    host::Host,
+    manifest::read_value,
+    project::Project,
+};
 use rules::Rules;
 use serde_json::{Map, Value};
 use std::{

@@ -1,7 +1,7 @@
 //! The rules of a policy: the first that fits a call decides.
 
 use super::{Action, Audit, Caller, Verdict};
-use crate::arguments::variable;
+use crate::call::arguments::variable;
 use regex::Regex;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};

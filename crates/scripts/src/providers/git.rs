@@ -6,10 +6,10 @@
 
 use super::{Got, decoded, reach::Way, settings::Settings};
 use crate::{
+    call::program::{Gave, Given, Program},
     call_files::CallFolder,
     content,
     host::Host,
-    program::{Gave, Given, Program},
     project::Project,
 };
 use std::{

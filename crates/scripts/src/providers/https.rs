@@ -1,7 +1,10 @@
 //! The provider of `https:`: one GET to a host that is allowed, bounded, and led nowhere else.
 
 use super::{Got, reach::Way, settings::Settings};
-use crate::{host::Host, project::Project, secrets};
+use crate::{
+    host::{Host, secrets},
+    project::Project,
+};
 use reqwest::{
     Certificate, Client, Response, StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},

@@ -6,12 +6,11 @@ mod reach;
 mod settings;
 
 use crate::{
+    call::program::{Given, Program},
     call_files,
+    compat::mcp_bash,
     host::Host,
-    mcp_bash,
-    program::{Given, Program},
-    project::Project,
-    scan,
+    project::{Project, scan},
 };
 use std::{
     ffi::OsString,

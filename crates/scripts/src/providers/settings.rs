@@ -1,7 +1,7 @@
 //! What a project says of the providers that go elsewhere, and what whoever serves it adds.
 
 use super::reach::Hosts;
-use crate::{host::Host, manifest, mcp_bash, project::Project};
+use crate::{compat::mcp_bash, host::Host, manifest, project::Project};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

@@ -1,7 +1,7 @@
 //! What a script says beside its output, line by line: progress, logs, questions, more content.
 
-use super::{Job, channel::Channel, patience::Patience};
-use crate::secrets;
+use super::{Job, channel::Channel, timeout::Patience};
+use crate::host::secrets;
 use futures_util::poll;
 use serde_json::{Value, json};
 use std::{collections::HashMap, pin::pin, task::Poll, time::Duration};

@@ -2,24 +2,25 @@
 
 mod capture;
 mod channel;
-mod family;
-mod guard;
+pub(crate) mod concurrency;
 mod leader;
 mod listen;
-mod patience;
 mod process;
+mod process_tree;
+pub(crate) mod sandbox;
+mod timeout;
+mod watchdog;
 
 use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
-pub(crate) use family::{Member, Share};
 pub(crate) use listen::Said;
-pub(crate) use patience::{Allowed, Late};
 pub(crate) use process::{Ceilings, Nursery, Recipe};
+pub(crate) use process_tree::{Member, Share};
+pub(crate) use timeout::{Allowed, Late};
 
-use crate::{call_files::CallFiles, content::Files, turns::Place};
+use crate::{call_files::CallFiles, content::Files, run::concurrency::Place};
 use channel::Channel;
 use listen::Listener;
-use patience::Patience;
 use process::Process;
 use std::{
     io,
@@ -28,7 +29,8 @@ use std::{
     process::ExitStatus,
     time::Duration,
 };
-use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
+use timeout::Patience;
+use tokio::{io::AsyncWriteExt, process::ChildStdin, time};
 use zcp::{CallError, Ctx, Result};
 
 /// How long the end of a script's output may come after its own: others may hold it open.
@@ -156,7 +158,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     };
     let said = match listener {
         Some(mut listener) => {
-            if timeout(LONGEST_REST, listener.hear_rest(&mut channel)).await.is_err() {
+            if time::timeout(LONGEST_REST, listener.hear_rest(&mut channel)).await.is_err() {
                 tracing::warn!("what a script said last is not heard: it takes too long");
             }
             listener.said
@@ -170,15 +172,15 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
 /// all that comes of a call is when the call ends.
 async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, member: &Member) {
     let mut rest = pin!(rest);
-    if timeout(REST, &mut rest).await.is_ok() {
+    if time::timeout(REST, &mut rest).await.is_ok() {
         return;
     }
     member.end_rest().await;
-    let _ = timeout(LONGEST_REST, async {
+    let _ = time::timeout(LONGEST_REST, async {
         loop {
             let before = seen.bytes();
             // Late on a busy machine is not quiet.
-            if timeout(QUIET, &mut rest).await.is_ok() || seen.bytes() == before {
+            if time::timeout(QUIET, &mut rest).await.is_ok() || seen.bytes() == before {
                 return;
             }
         }

@@ -2,9 +2,9 @@
 
 use super::{
     channel::Channel,
-    family::{Family, MARK, Member, Share},
-    guard::Guard,
     leader::{GRACE, Leader},
+    process_tree::{Family, MARK, Member, Share},
+    watchdog::Guard,
 };
 use crate::spawn;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};

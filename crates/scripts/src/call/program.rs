@@ -1,13 +1,12 @@
 //! A program that is no tool: one that reads a resource, fills a prompt, or completes an argument.
 
 use crate::{
-    answer::how,
+    call::result::how,
     content::Files,
     host::Host,
-    interpreter,
-    project::Project,
+    manifest::interpreter,
+    project::{Project, scan},
     run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
-    scan,
 };
 use std::{
     ffi::OsString,

@@ -1,16 +1,22 @@
 //! A project's folder as a catalog: everything in it that can be called, read or got.
 
+pub(crate) mod completions;
+pub(crate) mod prompts;
+pub(crate) mod resources;
+pub(crate) mod skills;
+pub(crate) mod template;
+pub(crate) mod ui;
+pub(crate) mod ui_templates;
+
 use crate::{
-    completions::{self, Completing, Of},
+    call::script::Script,
+    compat::mcp_bash::registered::{Registered, registered},
     host::Host,
     manifest::{Manifest, beside, of_text},
-    project::Project,
-    prompts, providers,
-    register::{Registered, registered},
-    resources, scan,
-    script::Script,
-    skills, ui,
+    project::{Project, scan},
+    providers,
 };
+use completions::{Completing, Of};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet, btree_map::Entry},

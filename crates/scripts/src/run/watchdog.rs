@@ -1,6 +1,6 @@
 //! Ends what a server leaves behind when it is killed: a shell that waits for its death.
 
-use super::family::{Family, LIMIT, MARK};
+use super::process_tree::{Family, LIMIT, MARK};
 use crate::spawn;
 use std::{
     io,

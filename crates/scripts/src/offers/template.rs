@@ -1,6 +1,6 @@
 //! Texts with places to fill: `{{name}}`, parts that depend on one, other files, and who speaks.
 
-use crate::{call_files, prompts::Argument};
+use crate::{call_files, offers::prompts::Argument};
 use serde_json::{Map, Value};
 use std::path::Path;
 use zcp::{Content, PromptMessage, Role};

@@ -1,12 +1,16 @@
 //! A project: where things are in its folder, and what it says of itself.
 
+pub(crate) mod file_watch;
+pub(crate) mod globs;
+pub(crate) mod scan;
+pub(crate) mod settings;
+
 use crate::{
     call_files::read_text,
+    compat::mcp_bash,
     manifest::{Manifest, read_value, words},
-    mcp_bash,
     policy::Policy,
     providers::Providers,
-    scan,
 };
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,12 +1,14 @@
 //! What the settings of a folder come to, and where each of them comes from.
 
 use crate::{
+    call::{
+        program::PROCESSES,
+        script::{MOST_TIME, SHOWN, TIME},
+    },
+    compat::mcp_bash,
     host::Host,
     manifest::{Sandbox, read_value},
-    mcp_bash,
-    program::PROCESSES,
     project::Project,
-    script::{MOST_TIME, SHOWN, TIME},
 };
 use serde::Serialize;
 use serde_json::{Value, json};

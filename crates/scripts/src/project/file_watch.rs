@@ -1,8 +1,8 @@
 //! Looks at a folder again when something in it changes.
 
 use crate::{
-    catalog::{Snapshot, look},
     host::Host,
+    offers::{Snapshot, look},
 };
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::{

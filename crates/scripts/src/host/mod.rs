@@ -1,17 +1,21 @@
 //! What all runs of a server share: where scripts find their SDK, which environment they see, how
 //! many run at once, and where too long outputs are kept.
 
+pub(crate) mod observers;
+pub(crate) mod secrets;
+
 use crate::{
-    answer::Kept,
+    call::result::Kept,
     call_files::{self, CallFolder},
     content::{self, LARGEST},
-    observe::Observed,
     policy::Log,
     providers::Clones,
-    run::{Nursery, Ran},
-    secrets,
-    turns::{Bounds, Places},
+    run::{
+        Nursery, Ran,
+        concurrency::{Bounds, Places},
+    },
 };
+use observers::Observed;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ffi::{OsStr, OsString},
@@ -54,15 +58,15 @@ const SEEN: [&str; 14] = [
 
 /// The files scripts may use, one for each language.
 const SDK: [(&str, &str); 9] = [
-    ("zcp.sh", include_str!("../sdk/zcp.sh")),
-    ("zcp.py", include_str!("../sdk/zcp.py")),
-    ("zcp.js", include_str!("../sdk/zcp.js")),
+    ("zcp.sh", include_str!("../../sdk/zcp.sh")),
+    ("zcp.py", include_str!("../../sdk/zcp.py")),
+    ("zcp.js", include_str!("../../sdk/zcp.js")),
     ("package.json", "{ \"type\": \"commonjs\" }\n"),
-    ("zcp.rb", include_str!("../sdk/zcp.rb")),
-    ("zcp.psm1", include_str!("../sdk/zcp.psm1")),
-    ("tool-sdk.sh", include_str!("../sdk/tool-sdk.sh")),
-    ("ui-sdk.sh", include_str!("../sdk/ui-sdk.sh")),
-    ("hooks.sh", include_str!("../sdk/hooks.sh")),
+    ("zcp.rb", include_str!("../../sdk/zcp.rb")),
+    ("zcp.psm1", include_str!("../../sdk/zcp.psm1")),
+    ("tool-sdk.sh", include_str!("../../sdk/tool-sdk.sh")),
+    ("ui-sdk.sh", include_str!("../../sdk/ui-sdk.sh")),
+    ("hooks.sh", include_str!("../../sdk/hooks.sh")),
 ];
 
 /// What all runs share.

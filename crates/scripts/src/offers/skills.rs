@@ -1,6 +1,10 @@
 //! Folders of a project as skills: a text for a model, and the files that go with it.
 
-use crate::{call_files, content::LARGEST, project::Project, scan};
+use crate::{
+    call_files,
+    content::LARGEST,
+    project::{Project, scan},
+};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use zcp::Skill;

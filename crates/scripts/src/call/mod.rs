@@ -1,14 +1,22 @@
 //! One call of a script: whether it may be made, what comes of it, and who is told.
 
+pub(crate) mod arguments;
+pub(crate) mod coerce;
+pub(crate) mod program;
+pub(crate) mod result;
+pub(crate) mod script;
+
 use crate::{
-    arguments,
+    compat::mcp_bash::policy_hook::Judged,
+    host::{
+        observers::{Observed, Outcome},
+        secrets,
+    },
     manifest::Form,
-    observe::{Observed, Outcome},
-    policy::{Action, Caller, Judged, Line, Verdict},
+    policy::{Action, Caller, Line, Verdict},
     run::End,
-    script::Script,
-    secrets,
 };
+use script::Script;
 use serde_json::{Map, Value, json};
 use std::{
     sync::{Arc, OnceLock},

@@ -1,8 +1,8 @@
 //! Programs that know what an argument could be.
 
 use crate::{
+    call::program::{Given, Program},
     host::Host,
-    program::{Given, Program},
     project::Project,
 };
 use futures_util::future::BoxFuture;

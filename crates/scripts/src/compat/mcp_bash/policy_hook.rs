@@ -1,13 +1,12 @@
 //! What a project written for mcp-bash says of calls: a list of names, and a program that decides.
 
 use crate::{
+    call::script::Script,
+    compat::mcp_bash::{self, registered},
     content::Files,
     host::Host,
-    mcp_bash,
     project::Project,
-    register,
     run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
-    script::Script,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,14 +25,14 @@ const MOST: u64 = 64 * 1024;
 
 /// Names of tools that may be called, and no others.
 #[derive(Debug, Clone)]
-pub(super) struct Allowlist {
+pub(crate) struct Allowlist {
     names: BTreeSet<String>,
     has_all: bool,
 }
 
 impl Allowlist {
     /// What the variables say, if one of them is there.
-    pub(super) fn of(env: &BTreeMap<String, String>) -> Option<Self> {
+    pub(crate) fn of(env: &BTreeMap<String, String>) -> Option<Self> {
         let list = env.get("MCPBASH_TOOL_ALLOWLIST");
         let otherwise = env.get("MCPBASH_TOOL_ALLOW_DEFAULT");
         if list.is_none() && otherwise.is_none() {
@@ -52,14 +51,14 @@ impl Allowlist {
         Some(Self { names, has_all })
     }
 
-    pub(super) fn has(&self, tool: &str) -> bool {
+    pub(crate) fn has(&self, tool: &str) -> bool {
         self.has_all || self.names.contains(tool)
     }
 }
 
 /// A program that decides: `server.d/policy.sh`.
 #[derive(Debug, Clone)]
-pub(super) struct Hook(PathBuf);
+pub(crate) struct Hook(PathBuf);
 
 /// What it decided.
 #[derive(Debug)]
@@ -83,16 +82,16 @@ struct Said {
 
 impl Hook {
     /// The program of a project, if it has one. One that others could write is a mistake.
-    pub(super) fn find(project: &Project) -> Result<Option<Self>, String> {
+    pub(crate) fn find(project: &Project) -> Result<Option<Self>, String> {
         let file = project.folder("server.d").join("policy.sh");
         if fs::symlink_metadata(&file).is_err() {
             return Ok(None);
         }
-        register::is_safe(&file, &project.root)?;
+        registered::is_safe(&file, &project.root)?;
         Ok(Some(Self(file)))
     }
 
-    pub(super) async fn judge(&self, script: &Script, host: &Host) -> Judged {
+    pub(crate) async fn judge(&self, script: &Script, host: &Host) -> Judged {
         match self.said(script, host).await {
             Ok(Said { allow: true, .. }) => Judged::Allowed,
             Ok(Said { code: Some(code), message, data, .. }) => {
@@ -110,14 +109,14 @@ impl Hook {
     }
 
     async fn said(&self, script: &Script, host: &Host) -> Result<Said, String> {
-        register::is_safe(&self.0, &script.project.root)?;
+        registered::is_safe(&self.0, &script.project.root)?;
         let place = host.places.place().await.map_err(|error| error.to_string())?;
         let bash = which::which_in("bash", Some(host.path()), &script.project.root)
             .map_err(|_| "it needs bash")?;
         let mut metadata = mcp_bash::metadata(script);
         // No word of a command line is as long as a picture.
         metadata.as_object_mut().map(|members| members.remove("icons"));
-        let env = register::environment(&script.project, host);
+        let env = registered::environment(&script.project, host);
         let job = Job {
             recipe: Recipe {
                 program: bash,
@@ -134,7 +133,11 @@ impl Hook {
                 stdin: None,
                 ceilings: Ceilings::default(),
                 begins_session: false,
-                share: Share { processes: crate::program::PROCESSES, memory: None, cpu: None },
+                share: Share {
+                    processes: crate::call::program::PROCESSES,
+                    memory: None,
+                    cpu: None,
+                },
             },
             allowed: Allowed { time: TIME, with_progress: None },
             shown: usize::try_from(MOST).unwrap_or(usize::MAX),

@@ -1,7 +1,7 @@
 //! Which files of a folder are programs, and what they are called.
 
 use crate::call_files::open_regular;
-use crate::interpreter::{Known, Start, System};
+use crate::manifest::interpreter::{Known, Start, System};
 use crate::manifest::is_sidecar;
 use std::{
     fs,

@@ -1,11 +1,10 @@
 //! What came of a run, as a tool's answer: words, structure, pictures, or why there is none.
 
 use crate::{
-    confine,
     content::{self, Files, MOST_FILES},
+    host::secrets,
     manifest::Sandbox,
-    run::{End, Late, Ran},
-    secrets,
+    run::{End, Late, Ran, sandbox},
 };
 use serde_json::{Map, Value, json};
 use std::{process::ExitStatus, time::Duration};
@@ -278,7 +277,7 @@ impl About<'_> {
             why = format!("{why}\nIts last words:\n{complaints}");
         }
         if let Some(sandbox) = self.sandbox {
-            why = format!("{why}\n{}", confine::explain(sandbox, complaints));
+            why = format!("{why}\n{}", sandbox::explain(sandbox, complaints));
         }
         Some(why)
     }

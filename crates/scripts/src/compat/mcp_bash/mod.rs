@@ -1,15 +1,17 @@
 //! The contract of projects written for mcp-bash: variables, files of a call, and what they mean.
 
+pub(crate) mod policy_hook;
+pub(crate) mod registered;
+pub(crate) mod remote_token;
+
 use crate::{
+    call::script::Script,
     call_files::{self, CallFiles, CallFolder},
     content::{self, Files},
-    host::Host,
-    icons::icons,
-    remote,
+    host::{Host, secrets},
+    manifest::icons::icons,
+    project::scan,
     run::{Job, Questions},
-    scan,
-    script::Script,
-    secrets,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -91,7 +93,9 @@ impl Call {
         let mut meta = meta(ctx);
         // What lets a client in is not for tools.
         if let Value::Object(members) = &mut meta {
-            remote::keys(script.host.whole_env()).iter().for_each(|key| drop(members.remove(key)));
+            remote_token::keys(script.host.whole_env())
+                .iter()
+                .for_each(|key| drop(members.remove(key)));
         }
         payload(("MCP_TOOL_META", "MCP_TOOL_META_FILE"), &meta);
         call.files.write(written).await?;

@@ -1,14 +1,15 @@
 //! Texts and programs as prompts.
 
 use crate::{
-    arguments, call_files,
+    call::{
+        arguments,
+        program::{Given, Program},
+    },
+    call_files,
     host::Host,
-    icons::icons,
-    manifest::{Form, beside, is_sidecar},
-    program::{Given, Program},
-    project::Project,
-    scan,
-    template::Template,
+    manifest::{Form, beside, icons::icons, is_sidecar},
+    offers::template::Template,
+    project::{Project, scan},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

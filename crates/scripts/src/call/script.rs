@@ -1,25 +1,23 @@
 //! A script as a tool.
 
 use crate::{
-    answer::About,
-    arguments,
-    call::{self, Noted},
+    call::{self, Noted, arguments, coerce, program::PROCESSES, result::About},
     call_files::CallFolder,
-    catalog::Program,
-    confine::{Needs, Rules},
+    compat::mcp_bash,
     content::{Files, Printed},
-    convert,
-    host::Host,
-    icons::icons,
-    interpreter::{self, Start},
-    manifest::{AsTask, Form, Manifest},
-    mcp_bash,
-    program::PROCESSES,
-    project::Project,
-    run::{self, Allowed, Ceilings, Job, Recipe, Share},
-    scan::Found,
-    secrets,
-    turns::Turns,
+    host::{Host, secrets},
+    manifest::{
+        AsTask, Form, Manifest,
+        icons::icons,
+        interpreter::{self, Start},
+    },
+    offers::Program,
+    project::{Project, scan::Found},
+    run::{
+        self, Allowed, Ceilings, Job, Recipe, Share,
+        concurrency::Turns,
+        sandbox::{Needs, Rules},
+    },
 };
 use serde_json::{Map, Value};
 use std::{
@@ -182,7 +180,7 @@ impl Script {
         let fits = check.check(&self.schema, &args);
         let Value::Object(args) = args else { return (Map::new(), Ok(())) };
         let Err(why) = fits else { return (args, Ok(())) };
-        if let Some(converted) = convert::converted(&args, &self.schema).map(Value::Object)
+        if let Some(converted) = coerce::converted(&args, &self.schema).map(Value::Object)
             && check.check(&self.schema, &converted).is_ok()
             && let Value::Object(converted) = converted
         {

@@ -92,7 +92,7 @@ async fn told(words: &[String], host: &Host, root: &Path) -> Result<String, Stri
     let output = output.map_err(|error| error.to_string())?;
     match output.status.success() {
         true => String::from_utf8(output.stdout).map_err(|_| "it is no text".to_owned()),
-        false => Err(format!("the command failed: {}", crate::answer::how(output.status))),
+        false => Err(format!("the command failed: {}", crate::call::result::how(output.status))),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Files, programs and providers as resources.
 
 use crate::{
-    arguments, content, globs,
+    call::{
+        arguments,
+        program::{Given, Program},
+    },
+    content,
     host::Host,
-    icons::icons,
-    manifest::{Beside, Form, beside, is_sidecar, read_value},
-    program::{Given, Program},
-    project::Project,
-    providers, scan,
+    manifest::{Beside, Form, beside, icons::icons, is_sidecar, read_value},
+    project::{Project, globs, scan},
+    providers,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

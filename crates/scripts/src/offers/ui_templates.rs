@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value};
 
-const PAGE: &str = include_str!("../pages/page.html");
-const STYLE: &str = include_str!("../pages/page.css");
-const BRIDGE: &str = include_str!("../pages/bridge.js");
+const PAGE: &str = include_str!("../../ui_templates/page.html");
+const STYLE: &str = include_str!("../../ui_templates/page.css");
+const BRIDGE: &str = include_str!("../../ui_templates/bridge.js");
 
 macro_rules! templates {
     ($($name:literal),*) => {
         /// The templates: what they are called, and a page's own script.
         const SCRIPTS: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../pages/", $name, ".js")))),*];
+            &[$(($name, include_str!(concat!("../../ui_templates/", $name, ".js")))),*];
         /// And a file that uses them.
         const SAMPLES: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../pages/", $name, ".json")))),*];
+            &[$(($name, include_str!(concat!("../../ui_templates/", $name, ".json")))),*];
     };
 }
 templates!("form", "data-table", "progress", "diff-viewer", "tree-view", "kanban");

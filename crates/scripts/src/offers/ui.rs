@@ -1,6 +1,11 @@
 //! Pages of a project: user interfaces that clients show beside a tool's answer.
 
-use crate::{call_files, content, manifest::read_value, pages, project::Project, scan};
+use crate::{
+    call_files, content,
+    manifest::read_value,
+    offers::ui_templates,
+    project::{Project, scan},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -63,7 +68,8 @@ pub(crate) fn page(folder: &Path, name: &str, project: &Project) -> Result<Optio
     let (source, file) = match &said.template {
         // A page of a project's own goes before one that is made.
         Some(template) if !file.is_file() => {
-            let made = pages::page(template, &said.config, &name).map_err(|why| wrong(&why))?;
+            let made =
+                ui_templates::page(template, &said.config, &name).map_err(|why| wrong(&why))?;
             (Source::Made(made), about)
         }
         _ => {

@@ -2,8 +2,8 @@
 
 use crate::{
     call_files::open_regular,
+    compat::mcp_bash,
     host::Host,
-    mcp_bash,
     project::{Project, elsewhere, place},
     spawn,
 };
