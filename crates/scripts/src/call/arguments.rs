@@ -1,6 +1,6 @@
 //! How arguments reach a script: as an object, as variables, as words of its command line.
 
-use crate::manifest::Form;
+use crate::{manifest::Form, policy::argument_key};
 use serde_json::{Map, Value};
 use std::{collections::HashSet, ffi::OsString};
 
@@ -57,11 +57,11 @@ pub(crate) fn with_defaults(mut args: Map<String, Value>, schema: &Value) -> Map
 /// `ARG_NAME` for each: strings as they are, everything else as JSON. If all together are too much,
 /// the longest are left out.
 fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
-    let given = |(name, value): (&String, &Value)| {
+    let variable_of = |(name, value): (&String, &Value)| {
         let value = plain(value);
         fits(&value).then(|| (variable(name), value))
     };
-    let mut all: Vec<(String, String)> = args.iter().filter_map(given).collect();
+    let mut all: Vec<(String, String)> = args.iter().filter_map(variable_of).collect();
     let length = |(name, value): &(String, String)| name.len() + value.len();
     let mut together: usize = all.iter().map(length).sum();
     if together > MOST_TOGETHER {
@@ -80,8 +80,7 @@ fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
 
 /// The variable an argument is.
 pub(crate) fn variable(name: &str) -> String {
-    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    format!("ARG_{}", name.chars().map(upper).collect::<String>())
+    format!("ARG_{}", argument_key(name))
 }
 
 /// An argument that would be the same variable as one before it.
@@ -108,54 +107,74 @@ fn plain(value: &Value) -> String {
 /// was not given is left out, with the flag before it.
 fn fill(template: &[String], args: &Map<String, Value>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<String> = vec![];
-    let mut only_files = false;
+    // After `--` a word that begins with `-` is no option.
+    let (mut options_ended, mut after_flag) = (false, false);
     for (at, word) in template.iter().enumerate() {
+        let next = template.get(at + 1).and_then(|next| placeholder(next));
         match placeholder(word) {
-            None => {
-                only_files |= word == "--";
-                let filled = fill_in(word, args)?;
-                if word.starts_with('{') && !only_files && is_option(&filled) {
-                    return Err(format!("`{word}` must not begin with `-`"));
-                }
-                words.push(filled);
-            }
+            None if is_flag(word) && next.is_some_and(|next| next.is_left_out(args)) => (),
+            None => words.push(fixed(word, args, options_ended)?),
             Some(Placeholder::Pair(label, name)) => {
-                let value = args.get(name).filter(|value| !value.is_null());
-                words.extend(value.map(|value| format!("{label}={}", plain(value))));
+                words.extend(given(name, args).map(|value| format!("{label}={}", plain(value))));
             }
             Some(Placeholder::If(name, flag)) => {
-                if args.get(name) == Some(&Value::Bool(true)) {
-                    words.push(flag.to_owned());
-                }
+                words.extend(is_true(name, args).then(|| flag.to_owned()));
             }
-            Some(Placeholder::Value(name) | Placeholder::Each(name)) => {
-                let has_flag = at.checked_sub(1).is_some_and(|before| is_flag(&template[before]));
-                let values: Vec<&Value> = match args.get(name).filter(|value| !value.is_null()) {
-                    None => {
-                        if has_flag {
-                            words.pop();
-                        }
-                        continue;
-                    }
-                    Some(Value::Array(items)) if word.ends_with("...}") => items.iter().collect(),
-                    Some(value) => vec![value],
+            Some(Placeholder::Value(name)) => {
+                let values: Vec<&Value> = given(name, args).into_iter().collect();
+                words.extend(values_as_words(name, &values, after_flag, options_ended)?);
+            }
+            Some(Placeholder::Each(name)) => {
+                let values = match given(name, args) {
+                    Some(Value::Array(items)) => items.iter().collect(),
+                    one => one.into_iter().collect::<Vec<_>>(),
                 };
-                // It would be taken for an option, which is the caller's to give only if offered.
-                // The flag before it may take no value, so that a text is an option there as well.
-                let is_fine = |(at, value): (usize, &&Value)| {
-                    let is_value = has_flag && at == 0 && value.is_number();
-                    only_files || is_value || !is_option(&plain(value))
-                };
-                if !values.iter().enumerate().all(is_fine) {
-                    return Err(format!("`{name}` must not begin with `-`"));
-                }
-                words.extend(values.into_iter().map(plain));
+                words.extend(values_as_words(name, &values, after_flag, options_ended)?);
             }
         }
+        options_ended |= word == "--";
+        after_flag = is_flag(word);
     }
     match words.iter().any(|word| word.contains('\0')) {
         true => Err("an argument has a NUL character, which no command line can".to_owned()),
         false => Ok(words.into_iter().map(OsString::from).collect()),
+    }
+}
+
+/// An argument that was given.
+fn given<'a>(name: &str, args: &'a Map<String, Value>) -> Option<&'a Value> {
+    args.get(name).filter(|value| !value.is_null())
+}
+
+fn is_true(name: &str, args: &Map<String, Value>) -> bool {
+    args.get(name) == Some(&Value::Bool(true))
+}
+
+/// A word of a template that is no placeholder, but may have some in it.
+fn fixed(word: &str, args: &Map<String, Value>, options_ended: bool) -> Result<String, String> {
+    let filled = fill_in(word, args)?;
+    match word.starts_with('{') && !options_ended && is_option(&filled) {
+        true => Err(format!("`{word}` must not begin with `-`")),
+        false => Ok(filled),
+    }
+}
+
+/// The values of an argument as words. One that begins with `-` would be taken for an option, which is
+/// the caller's to give only if offered. A flag before it may take no value, so that a text is an
+/// option there as well; only a number right after a flag is its value.
+fn values_as_words(
+    name: &str,
+    values: &[&Value],
+    after_flag: bool,
+    options_ended: bool,
+) -> Result<Vec<String>, String> {
+    let is_fine = |(at, value): (usize, &&Value)| {
+        let is_value = after_flag && at == 0 && value.is_number();
+        options_ended || is_value || !is_option(&plain(value))
+    };
+    match values.iter().enumerate().all(is_fine) {
+        true => Ok(values.iter().map(|value| plain(value)).collect()),
+        false => Err(format!("`{name}` must not begin with `-`")),
     }
 }
 
@@ -190,12 +209,23 @@ pub(crate) fn rejecting(template: &[String], schema: &Value) -> Vec<String> {
     pairs.filter_map(told).collect()
 }
 
+#[derive(Clone, Copy)]
 enum Placeholder<'a> {
     Value(&'a str),
     Each(&'a str),
     If(&'a str, &'a str),
     /// What comes before the `=`, and the argument after it.
     Pair(&'a str, &'a str),
+}
+
+impl Placeholder<'_> {
+    /// Whether it has a value that was not given.
+    fn is_left_out(self, args: &Map<String, Value>) -> bool {
+        match self {
+            Self::Value(name) | Self::Each(name) => given(name, args).is_none(),
+            Self::If(..) | Self::Pair(..) => false,
+        }
+    }
 }
 
 /// A word that is a placeholder and nothing else.
@@ -226,7 +256,7 @@ fn fill_in(word: &str, args: &Map<String, Value>) -> Result<String, String> {
             return Err(format!("`{word}` has a `{{` without its `}}`"));
         };
         out.push_str(before);
-        out.push_str(&args.get(name).filter(|value| !value.is_null()).map_or(String::new(), plain));
+        out.push_str(&given(name, args).map_or(String::new(), plain));
         rest = after;
     }
     out.push_str(rest);

@@ -1,27 +1,28 @@
 //! One call of a script: whether it may be made, what comes of it, and who is told.
 
 pub(crate) mod arguments;
-pub(crate) mod coerce;
+mod coerce;
+mod execute;
 pub(crate) mod program;
-pub(crate) mod result;
+mod result;
+mod schemas;
 pub(crate) mod script;
+pub(crate) mod tool;
 
 use crate::{
     compat::mcp_bash::policy_hook::Judged,
-    host::{
-        observers::{Observed, Outcome},
-        secrets,
-    },
+    host::observers::{Observed, Outcome},
     manifest::Form,
     policy::{Action, Caller, Line, Verdict},
+    redact,
     run::End,
 };
-use script::Script;
 use serde_json::{Map, Value, json};
 use std::{
-    sync::{Arc, OnceLock},
+    sync::OnceLock,
     time::{Instant, SystemTime},
 };
+use tool::ScriptTool;
 use zcp::{Answer, CallError, Ctx, Input, Output, Result};
 
 /// What the name of the question to the user is kept by.
@@ -31,13 +32,13 @@ const SHOWN: usize = 300;
 const SHOWN_ARGUMENTS: usize = 20;
 
 /// Calls a script, if that may be.
-pub(crate) async fn call(script: &Script, input: &Input) -> Result<Output> {
-    let mut record = Record::new(script, &input.ctx);
+async fn call(tool: &ScriptTool, input: &Input) -> Result<Output> {
+    let mut record = Record::new(tool, &input.ctx);
     let done = record.call(input).await;
     record.end(&done);
     // The log entry is written before the client gets the answer.
-    if let Some(audit) = script.project.policy.audit.as_ref().filter(|audit| audit.is_required)
-        && let Err(error) = audit.written(&script.host.log).await
+    if let Some(audit) = tool.project.policy.audit.as_ref().filter(|audit| audit.is_required)
+        && let Err(error) = audit.written(&tool.host.observers.log).await
     {
         tracing::warn!("{}: {error}", audit.path.display());
     }
@@ -101,7 +102,7 @@ impl Decision {
 
 /// A call on its way. Told of when it ends, also when nobody waits for that.
 struct Record<'a> {
-    script: &'a Script,
+    tool: &'a ScriptTool,
     ctx: &'a Ctx,
     caller: Caller,
     args: Map<String, Value>,
@@ -113,9 +114,9 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn new(script: &'a Script, ctx: &'a Ctx) -> Self {
+    fn new(tool: &'a ScriptTool, ctx: &'a Ctx) -> Self {
         Self {
-            script,
+            tool,
             ctx,
             caller: Caller::of(ctx),
             args: Map::new(),
@@ -128,17 +129,17 @@ impl<'a> Record<'a> {
     }
 
     async fn call(&mut self, input: &Input) -> Result<Output> {
-        let script = self.script;
-        let policy = &script.project.policy;
+        let (tool, script) = (self.tool, &self.tool.script);
+        let policy = &tool.project.policy;
         if let Some(audit) = policy.audit.as_ref().filter(|audit| audit.is_required)
-            && let Err(error) = audit.written(&script.host.log).await
+            && let Err(error) = audit.written(&tool.host.observers.log).await
         {
             tracing::warn!("{}: {error}", audit.path.display());
             return Err(self.denied("audit_required", Some("calls cannot be written down")));
         }
         let args = input.args().inspect_err(|_| self.decision = Decision::Invalid)?;
         // What is decided is decided about what the script would get.
-        let (args, fits) = script.check(args);
+        let (args, fits) = tool.schemas.check_input(script, args);
         self.args = arguments::with_defaults(args, &script.schema);
         let has_variables = matches!(script.form, Form::Both | Form::Env);
         if let Some(name) = arguments::twice(&self.args).filter(|_| has_variables) {
@@ -152,7 +153,11 @@ impl<'a> Record<'a> {
         }
         self.rule = verdict.rule.clone();
         fits.inspect_err(|_| self.decision = Decision::Invalid)?;
-        match policy.judge(script, &script.host).await {
+        let judged = match &tool.project.policy_hook {
+            Some(hook) => hook.judge(&script.context(tool.project.context()), &tool.host).await,
+            None => Judged::Allowed,
+        };
+        match judged {
             Judged::Allowed => (),
             Judged::Denied(why) => return Err(self.denied("policy.sh", Some(&why))),
             Judged::Refused(error) => {
@@ -165,19 +170,22 @@ impl<'a> Record<'a> {
         } else {
             self.decision = Decision::Allowed;
         }
-        script.run(self.args.clone(), self.ctx, &self.noted).await
+        tool.run(self.args.clone(), self.ctx, &self.noted).await
     }
 
     /// Notes that it may not be made: what the model is told.
     fn denied(&mut self, rule: &str, why: Option<&str>) -> CallError {
         self.decision = Decision::Denied;
         self.rule = rule.to_owned();
-        refusal(&self.script.name, why.unwrap_or("this server's policy does not allow this call"))
+        refusal(
+            &self.tool.script.name,
+            why.unwrap_or("this server's policy does not allow this call"),
+        )
     }
 
     /// Waits for the user's yes.
     async fn ask(&mut self, verdict: &Verdict) -> Result<()> {
-        let name = &self.script.name;
+        let name = &self.tool.script.name;
         if !self.ctx.client().form() {
             self.decision = Decision::AskedNo;
             let why = "it needs the user's yes, and this client cannot ask for it";
@@ -209,7 +217,7 @@ impl<'a> Record<'a> {
             (Err(CallError::Paused), _) => Outcome::Paused,
             (_, Decision::Invalid) => Outcome::Invalid,
             (_, decision) if !decision.is_run() => Outcome::Denied,
-            (Ok(output), _) if !output.is_error && self.script.gave(output) => Outcome::Ok,
+            (Ok(output), _) if !output.is_error => Outcome::Ok,
             _ if is_late => Outcome::Timeout,
             _ => Outcome::Failed,
         };
@@ -219,26 +227,26 @@ impl<'a> Record<'a> {
     /// Tells whoever wants to know.
     fn tell(&mut self, outcome: Outcome, done: Option<&Result<Output>>) {
         self.is_told = true;
-        let host = &self.script.host;
-        let audit = self.script.project.policy.audit.as_deref();
-        let is_observed = host.observers.receiver_count() > 0;
+        let observers = &self.tool.host.observers;
+        let audit = self.tool.project.policy.audit.as_deref();
+        let is_observed = observers.are_there();
         if audit.is_none() && !is_observed {
             return;
         }
         let elapsed = self.begun.elapsed();
         let mut args = std::mem::take(&mut self.args);
         let secrets = self.noted.secrets.get().map(Vec::as_slice).unwrap_or_default();
-        args.values_mut().for_each(|value| secrets::hide_value(value, secrets));
+        args.values_mut().for_each(|value| redact::hide_value(value, secrets));
         if let Some(audit) = audit {
             let was_begun =
                 self.decision.is_run() || matches!(outcome, Outcome::Paused | Outcome::Cancelled);
             audit.append(
-                &host.log,
+                &observers.log,
                 &Line {
                     time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
                     client: &self.caller.client,
                     principal: self.caller.principal.as_str(),
-                    tool: &self.script.name,
+                    tool: &self.tool.script.name,
                     arguments: audit.shown(&args),
                     decision: self.decision.as_str(),
                     rule: &self.rule,
@@ -249,14 +257,14 @@ impl<'a> Record<'a> {
             );
         }
         if is_observed {
-            let _ = host.observers.send(Arc::new(Observed {
-                tool: self.script.name.clone(),
+            observers.tell(Observed {
+                tool: self.tool.script.name.clone(),
                 arguments: args,
                 client: std::mem::take(&mut self.caller.client),
                 outcome,
                 result: done.map_or(Value::Null, result),
                 elapsed,
-            }));
+            });
         }
     }
 }

@@ -1,12 +1,11 @@
 //! A program that is no tool: one that reads a resource, fills a prompt, or completes an argument.
 
 use crate::{
-    call::result::how,
     content::Files,
     host::Host,
-    manifest::interpreter,
+    manifest::{defaults, interpreter},
     project::{Project, scan},
-    run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
+    run::{self, Allowed, Ceilings, End, Job, Recipe, Share, exit_status},
 };
 use std::{
     ffi::OsString,
@@ -18,8 +17,6 @@ use zcp::{CallError, Ctx, Result};
 
 /// How long it may take unless something is said.
 const TIME: Duration = Duration::from_secs(30);
-/// Processes of one run.
-pub(crate) const PROCESSES: usize = 256;
 /// How much it may write.
 const MOST: u64 = 10 * 1024 * 1024;
 
@@ -62,9 +59,13 @@ impl Program {
     ) -> Result<Self, String> {
         let wrong = |why: String| format!("{}: {why}", path.display());
         let found = scan::program(path).ok_or_else(|| wrong("it is no program".into()))?;
-        let (program, words) =
-            interpreter::resolve(&found.start, path, host.path(), host.command.as_deref())
-                .map_err(wrong)?;
+        let (program, words) = interpreter::resolve(
+            &found.start,
+            path,
+            host.environment.path(),
+            host.environment.command.as_deref(),
+        )
+        .map_err(wrong)?;
         let (path, time) = (path.to_path_buf(), time.unwrap_or(TIME));
         Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
     }
@@ -76,7 +77,7 @@ impl Program {
         project: &Arc<Project>,
         host: &Arc<Host>,
     ) -> Result<Self, String> {
-        let program = which::which_in(name, Some(host.path()), &project.root)
+        let program = which::which_in(name, Some(host.environment.path()), &project.root)
             .map_err(|_| format!("`{name}` is not in PATH: install it"))?;
         let (path, words) = (PathBuf::from(name), vec![]);
         Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
@@ -84,10 +85,10 @@ impl Program {
 
     /// Runs it to its end.
     pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
-        let place = self.host.places.place().await?;
+        let slot = self.host.concurrency.slot().await?;
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
-        let mut env = self.host.base_env(&self.project.defaults.env_allow);
+        let mut env = self.host.script_env(&self.project.defaults.env_allow);
         env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
         env.extend(given.env);
         let job = Job {
@@ -100,16 +101,16 @@ impl Program {
                 stdin: given.stdin,
                 ceilings: Ceilings::default(),
                 begins_session: false,
-                share: Share { processes: PROCESSES, memory: None, cpu: None },
+                share: Share { processes: defaults::PROCESSES, memory: None, cpu: None },
             },
             allowed: Allowed { time: self.time, with_progress: None },
             shown: usize::try_from(MOST).unwrap_or(usize::MAX),
             most: MOST,
-            spill: self.host.spill(),
+            spill: self.host.output_file(),
             questions: None,
             secrets: vec![],
             files: Files::of(&self.project.root),
-            place,
+            slot,
         };
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
@@ -123,7 +124,7 @@ impl Program {
                 bytes: ran.output.held,
                 code: status.code(),
                 complaints: ran.complaints.text(),
-                how: how(status),
+                how: exit_status::words(status),
             }),
         }
     }

@@ -1,10 +1,10 @@
-//! What came of a run, as a tool's answer: words, structure, pictures, or why there is none.
+//! The result of a run: text, structure, pictures, or why there is none.
 
+use super::script::Script;
 use crate::{
     content::{self, Files, MOST_FILES},
-    host::secrets,
-    manifest::Sandbox,
-    run::{End, Late, Ran, sandbox},
+    redact,
+    run::{self, End, Late, Ran, exit_status, sandbox},
 };
 use serde_json::{Map, Value, json};
 use std::{process::ExitStatus, time::Duration};
@@ -13,132 +13,133 @@ use zcp::{Content, Output, wire::mcp::resources::Resource};
 /// What a result of the protocol has, and what its content is.
 const MEMBERS: [&str; 4] = ["content", "structuredContent", "isError", "_meta"];
 const KINDS: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
-/// How much is shown of what was printed by one that took too long.
+/// How much is shown of what was printed by a script that timed out.
 const SHOWN_IF_LATE: usize = 8 * 1024;
-/// The largest picture or sound of an answer.
+/// The largest picture or sound of a result.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
-/// What is known of a script whose answer is made.
-pub(crate) struct About<'a> {
-    pub(crate) name: &'a str,
-    /// What its output is said to be.
-    pub(crate) returns: Option<&'a str>,
-    /// Whether it promises structure.
-    pub(crate) has_schema: bool,
-    /// And of a kind that is not an object.
-    pub(crate) structures_anything: bool,
-    pub(crate) hint: Option<&'a str>,
-    /// How long it may take with progress, if that makes a difference.
-    pub(crate) most: Option<Duration>,
-    /// What it was not allowed to do.
-    pub(crate) sandbox: Option<&'a Sandbox>,
-    /// Files it may name.
-    pub(crate) files: &'a Files,
-    /// It opted in to naming files in what it prints.
-    pub(crate) prints_files: bool,
-    /// What it may know and not say.
-    pub(crate) secrets: &'a [String],
-    /// Its output as it is, to the last line break.
-    pub(crate) verbatim: bool,
-    /// Its output is somebody else's, and no result of the protocol whatever it looks like.
-    pub(crate) is_foreign: bool,
-    /// Says how it ended even if all went well.
-    pub(crate) says_how: bool,
+/// Makes the result of a run.
+pub(super) struct ResultMaker<'a> {
+    pub(super) script: &'a Script,
+    /// Files the script may name.
+    pub(super) files: &'a Files,
+    /// What it may know and not show.
+    pub(super) secrets: &'a [String],
+    /// How long it may take with progress, if progress makes a difference.
+    pub(super) max_timeout: Option<Duration>,
 }
 
-/// A run's output that is too long to be shown, kept for whoever asks.
-pub(crate) struct Kept {
-    pub(crate) uri: String,
-}
+/// Keeps an output too long to be shown, given with its type. Returns its URI.
+pub(super) trait Keep: FnOnce(&run::Output, &str) -> String {}
+impl<F: FnOnce(&run::Output, &str) -> String> Keep for F {}
 
-impl About<'_> {
-    /// The answer. `keep` is called for an output that is too long to be shown.
-    pub(crate) async fn answer(&self, ran: Ran, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
-        let complaints = ran.complaints.text();
-        let code = match &ran.end {
-            End::Exited(status) | End::Late(_, status) => Some(code(*status)),
-            End::TooMuch | End::Exceeded(_) => None,
-        };
-        let failed = !matches!(&ran.end, End::Exited(status) if status.success())
-            || ran.said.error.is_some();
+impl ResultMaker<'_> {
+    /// The result of a run.
+    pub(super) async fn result(&self, ran: Ran, keep: impl Keep) -> Output {
+        let stderr = ran.complaints.text();
         let mut output = match &ran.end {
             End::Late(late, status) => {
-                let mut output = self.late(*late, *status);
-                output.content.extend(self.until_then(&ran, *status, &complaints));
+                let mut output = self.timed_out(*late, *status);
+                output.content.extend(self.until_then(&ran, *status, &stderr));
                 output
             }
-            _ => self.said(&ran, keep).await,
+            End::Exited(_) | End::TooMuch | End::Exceeded(_) => {
+                self.printed(&ran.output, keep).await
+            }
         };
         output.content.extend(ran.said.content.iter().cloned());
+        let failed = has_failed(&ran);
         if failed {
-            // Its own result says what went wrong.
-            let is_told = output.is_error && is_told(&output);
-            output.is_error = true;
-            if !matches!(ran.end, End::Late(..)) && (!is_told || ran.said.error.is_some()) {
-                output.content.extend(self.why(&ran, &complaints).map(Content::text));
-            }
+            self.explain(&mut output, &ran, &stderr);
         }
-        if failed || self.says_how {
-            if let Some(code) = code {
-                output.meta.insert("exitCode".into(), code.into());
-            }
-            if !complaints.is_empty() {
-                output.meta.insert("stderr".into(), complaints.into());
-            }
+        // mcp-bash reports the exit of every call.
+        if failed || self.script.contract.is_some() {
+            report_exit(&mut output, &ran.end, stderr);
         }
         output
     }
 
-    /// What its output says.
-    async fn said(&self, ran: &Ran, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
-        let mut bytes = &ran.output.held[..];
-        let mime = match self.returns {
-            Some(mime) => mime.to_owned(),
-            None if std::str::from_utf8(bytes).is_ok() => "text/plain".to_owned(),
-            None if ran.output.is_spilled()
-                && std::str::from_utf8(until_character(bytes)).is_ok() =>
-            {
-                "text/plain".to_owned()
-            }
-            None => content::mime_of(None, bytes),
+    /// Marks a result as an error, and adds why unless it says so itself.
+    fn explain(&self, output: &mut Output, ran: &Ran, stderr: &str) {
+        let says_why = output.is_error && has_text(output);
+        output.is_error = true;
+        let is_late = matches!(ran.end, End::Late(..));
+        if !is_late && (!says_why || ran.said.error.is_some()) {
+            output.content.extend(self.why(ran, stderr).map(Content::text));
+        }
+    }
+
+    /// What the script printed, as content.
+    async fn printed(&self, printed: &run::Output, keep: impl Keep) -> Output {
+        let mime = self.mime(printed);
+        match (is_text(&mime), printed.is_spilled()) {
+            (false, _) => self.binary(printed, mime, keep).await,
+            (true, true) => self.long_text(printed, &mime, keep).await,
+            (true, false) => self.short_text(printed, &mime).await,
+        }
+    }
+
+    /// The type of what was printed: as the script says, or by looking at it.
+    fn mime(&self, printed: &run::Output) -> String {
+        if let Some(mime) = &self.script.manifest.returns {
+            return mime.clone();
+        }
+        // Only a part of a long output is at hand, which may end within a character.
+        let seen = match printed.is_spilled() {
+            true => until_character(&printed.held),
+            false => &printed.held,
         };
-        let is_text = mime.starts_with("text/") || mime == "application/json";
-        if !is_text {
-            let whole = match ran.output.is_spilled() && ran.output.total <= LARGEST {
-                true => tokio::fs::read(&ran.output.spill.path).await.ok(),
-                false => None,
-            };
-            let uri = format!("output:{}", self.name);
-            return match (whole, ran.output.is_spilled()) {
-                (None, true) => self.linked(ran, &mime, keep),
-                (Some(whole), _) => one(content::of_bytes(whole, mime, &uri)),
-                (None, false) => one(content::of_bytes(bytes.to_vec(), mime, &uri)),
-            };
+        match std::str::from_utf8(seen) {
+            Ok(_) => "text/plain".to_owned(),
+            Err(_) => content::mime_of(None, &printed.held),
         }
-        let may_be_structure = mime != "text/plain" || self.returns.is_none();
-        if ran.output.is_spilled() {
-            let structured = match may_be_structure {
-                true => self.long_structure(ran).await,
-                false => None,
-            };
-            return match structured {
-                Some(Value::Object(members)) if self.is_result(&members) => {
-                    self.structured(members.into(), "").await
-                }
-                // What was promised is given, and what is shown of it stays short.
-                structured => Output {
-                    structured: structured.filter(|_| self.has_schema),
-                    ..self.linked(ran, &mime, keep)
-                },
-            };
+    }
+
+    /// A picture, a sound or other bytes. What is too large is linked.
+    async fn binary(&self, printed: &run::Output, mime: String, keep: impl Keep) -> Output {
+        let bytes = match printed.is_spilled() {
+            false => Some(printed.held.clone()),
+            true if printed.total <= LARGEST => tokio::fs::read(&printed.spill.path).await.ok(),
+            true => None,
+        };
+        match bytes {
+            Some(bytes) => {
+                let uri = format!("output:{}", self.script.name);
+                one(content::of_bytes(bytes, mime, &uri))
+            }
+            None => self.linked(printed, &mime, keep),
         }
-        if !self.verbatim {
+    }
+
+    /// Text too long to be shown: linked, unless it is a result of the protocol.
+    async fn long_text(&self, printed: &run::Output, mime: &str, keep: impl Keep) -> Output {
+        let structure = match self.may_be_structure(mime) {
+            true => self.long_structure(printed).await,
+            false => None,
+        };
+        match structure {
+            Some(Value::Object(members)) if self.is_result(&members) => {
+                self.structured(members.into(), "").await
+            }
+            // What the script promises is given, and what is shown of it stays short.
+            structure => Output {
+                structured: structure.filter(|_| self.script.manifest.output_schema.is_some()),
+                ..self.linked(printed, mime, keep)
+            },
+        }
+    }
+
+    /// Text that is shown: structure if it is JSON that counts as such.
+    async fn short_text(&self, printed: &run::Output, mime: &str) -> Output {
+        let mut bytes = &printed.held[..];
+        // mcp-bash shows the last line break, too.
+        if self.script.contract.is_none() {
             bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         }
         let text = String::from_utf8_lossy(bytes);
-        if let Some(structured) = self.structure(&text).filter(|_| may_be_structure) {
-            return self.structured(structured, &text).await;
+        if let Some(structure) = self.structure(&text).filter(|_| self.may_be_structure(mime)) {
+            return self.structured(structure, &text).await;
         }
         match text.is_empty() {
             true => Output::default(),
@@ -146,20 +147,25 @@ impl About<'_> {
         }
     }
 
-    /// The same of an output that is too long to be shown.
-    async fn long_structure(&self, ran: &Ran) -> Option<Value> {
-        let is_structure = ran.output.held.trim_ascii_start().starts_with(b"{");
-        if ran.output.total > LARGEST || !(is_structure || self.structures_anything) {
+    /// Whether text of a type may be structure: not if the script says that it is plain.
+    fn may_be_structure(&self, mime: &str) -> bool {
+        mime != "text/plain" || self.script.manifest.returns.is_none()
+    }
+
+    /// The JSON that an output too long to be shown is, if it counts as structure.
+    async fn long_structure(&self, printed: &run::Output) -> Option<Value> {
+        let is_structure = printed.held.trim_ascii_start().starts_with(b"{");
+        if printed.total > LARGEST || !(is_structure || self.script.structures_anything()) {
             return None;
         }
-        let whole = tokio::fs::read_to_string(&ran.output.spill.path).await.ok()?;
+        let whole = tokio::fs::read_to_string(&printed.spill.path).await.ok()?;
         self.structure(&whole)
     }
 
     /// The JSON that an output is, if it is one that counts as structure.
     fn structure(&self, text: &str) -> Option<Value> {
         let start = text.trim_start().chars().next()?;
-        if start != '{' && !self.structures_anything {
+        if start != '{' && !self.script.structures_anything() {
             return None;
         }
         // A script may print more than one: the first counts.
@@ -177,9 +183,9 @@ impl About<'_> {
         let Some(Value::Array(blocks)) = members.get("content") else { return false };
         let known = |block: &Value| match block["type"].as_str() {
             Some(kind) => KINDS.contains(&kind),
-            None => block["path"].is_string() && self.prints_files,
+            None => block["path"].is_string() && self.script.prints_files(),
         };
-        !self.is_foreign
+        !self.script.is_request
             && (members.contains_key("isError") || !blocks.is_empty())
             && members.keys().all(|name| MEMBERS.contains(&name.as_str()))
             && blocks.iter().all(known)
@@ -227,7 +233,7 @@ impl About<'_> {
 
     /// The file a block names instead of having its bytes.
     fn file_of<'a>(&self, block: &'a Value) -> Option<&'a str> {
-        block["path"].as_str().filter(|_| self.prints_files)
+        block["path"].as_str().filter(|_| self.script.prints_files())
     }
 
     async fn block(&self, block: Value) -> Content {
@@ -239,54 +245,56 @@ impl About<'_> {
     }
 
     /// The beginning, and where the rest is.
-    fn linked(&self, ran: &Ran, mime: &str, keep: impl FnOnce(&Ran, &str) -> Kept) -> Output {
-        let kept = keep(ran, mime);
+    fn linked(&self, printed: &run::Output, mime: &str, keep: impl Keep) -> Output {
+        let uri = keep(printed, mime);
         let mut output = Output::default();
-        if mime.starts_with("text/") || mime == "application/json" {
-            let mut shown = String::from_utf8_lossy(until_character(&ran.output.held)).into_owned();
-            secrets::hide_cut(&mut shown, self.secrets);
+        if is_text(mime) {
+            let mut shown = String::from_utf8_lossy(until_character(&printed.held)).into_owned();
+            redact::hide_cut(&mut shown, self.secrets);
             output.content.push(Content::text(shown));
         }
         output.content.push(Content::text(format!(
             "The output has {} bytes, and only its beginning is shown. All of it can be read for an hour: {}",
-            ran.output.total, kept.uri
+            printed.total, uri
         )));
         output.content.push(Content::link(Resource {
-            uri: kept.uri,
-            name: format!("output-of-{}", self.name),
+            uri,
+            name: format!("output-of-{}", self.script.name),
             mime_type: Some(mime.to_owned()),
-            size: Some(ran.output.total),
+            size: Some(printed.total),
             ..Resource::default()
         }));
         output
     }
 
     /// Why it failed, if that is not said already.
-    fn why(&self, ran: &Ran, complaints: &str) -> Option<String> {
+    fn why(&self, ran: &Ran, stderr: &str) -> Option<String> {
         let mut why = match (&ran.said.error, &ran.end) {
             (Some(error), _) => error.clone(),
             (None, End::TooMuch) => format!(
                 "`{}` was stopped: its output grew past {} bytes. Ask for less.",
-                self.name, ran.output.total
+                self.script.name, ran.output.total
             ),
-            (None, End::Exited(status)) => format!("`{}` failed: {}.", self.name, how(*status)),
-            (None, End::Exceeded(why)) => format!("`{}` was stopped: {why}.", self.name),
+            (None, End::Exited(status)) => {
+                format!("`{}` failed: {}.", self.script.name, exit_status::words(*status))
+            }
+            (None, End::Exceeded(why)) => format!("`{}` was stopped: {why}.", self.script.name),
             (None, End::Late(..)) => return None,
         };
-        if !complaints.is_empty() {
-            why = format!("{why}\nIts last words:\n{complaints}");
+        if !stderr.is_empty() {
+            why = format!("{why}\nIts last words:\n{stderr}");
         }
-        if let Some(sandbox) = self.sandbox {
-            why = format!("{why}\n{}", sandbox::explain(sandbox, complaints));
+        if let Some(sandbox) = &self.script.manifest.sandbox {
+            why = format!("{why}\n{}", sandbox::explain(sandbox, stderr));
         }
         Some(why)
     }
 
-    /// How one that took too long was ended, and what it had said until then.
-    fn until_then(&self, ran: &Ran, status: ExitStatus, complaints: &str) -> Option<Content> {
+    /// How a script that timed out was ended, and what it had printed until then.
+    fn until_then(&self, ran: &Ran, status: ExitStatus, stderr: &str) -> Option<Content> {
         let held = &ran.output.held[..ran.output.held.len().min(SHOWN_IF_LATE)];
         let mut printed = String::from_utf8_lossy(until_character(held)).trim().to_owned();
-        secrets::hide_cut(&mut printed, self.secrets);
+        redact::hide_cut(&mut printed, self.secrets);
         let mut said = vec![];
         if !printed.is_empty() {
             let is_cut = ran.output.total > held.len() as u64;
@@ -294,18 +302,18 @@ impl About<'_> {
                 if is_cut { format!(" (the first {} bytes)", held.len()) } else { String::new() };
             said.push(format!("Until then it had printed{cut}:\n{printed}"));
         }
-        if !complaints.is_empty() {
-            said.push(format!("Its last words:\n{complaints}"));
+        if !stderr.is_empty() {
+            said.push(format!("Its last words:\n{stderr}"));
         }
         if said.is_empty() {
             return None;
         }
-        said.push(format!("How it ended: {}.", how(status)));
+        said.push(format!("How it ended: {}.", exit_status::words(status)));
         Some(Content::text(said.join("\n")))
     }
 
-    /// It took too long: in the shape that programs written for mcp-bash know.
-    fn late(&self, late: Late, status: ExitStatus) -> Output {
+    /// It timed out: in the shape that programs written for mcp-bash know.
+    fn timed_out(&self, late: Late, status: ExitStatus) -> Output {
         let (reason, time, why) = match late {
             Late::Fixed(time) => ("fixed", time, ""),
             Late::Idle(time) => ("idle", time, " without progress"),
@@ -316,14 +324,14 @@ impl About<'_> {
         error.insert("type".into(), "timeout".into());
         error.insert("message".into(), message.clone().into());
         error.insert("timeoutSecs".into(), number(time));
-        error.insert("exitCode".into(), code(status).into());
+        error.insert("exitCode".into(), exit_status::code(status).into());
         error.insert("reason".into(), reason.into());
-        if let Some(most) = self.most {
+        if let Some(most) = self.max_timeout {
             error.insert("progressExtendsTimeout".into(), true.into());
             error.insert("maxTimeoutSecs".into(), number(most));
         }
         let mut text = message;
-        if let Some(hint) = self.hint {
+        if let Some(hint) = self.script.manifest.timeout_hint.as_deref() {
             text = format!("{text}\n\nSuggestion: {hint}");
             error.insert("hint".into(), hint.into());
         }
@@ -334,11 +342,33 @@ impl About<'_> {
     }
 }
 
+/// Whether a run failed: by how it ended, or in its own words.
+fn has_failed(ran: &Ran) -> bool {
+    let has_succeeded = matches!(&ran.end, End::Exited(status) if status.success());
+    !has_succeeded || ran.said.error.is_some()
+}
+
+/// Adds the exit code and the last words on standard error to `_meta`.
+fn report_exit(output: &mut Output, end: &End, stderr: String) {
+    if let End::Exited(status) | End::Late(_, status) = end {
+        output.meta.insert("exitCode".into(), exit_status::code(*status).into());
+    }
+    if !stderr.is_empty() {
+        output.meta.insert("stderr".into(), stderr.into());
+    }
+}
+
+/// Whether a type is shown as text.
+fn is_text(mime: &str) -> bool {
+    mime.starts_with("text/") || mime == "application/json"
+}
+
 fn one(content: Content) -> Output {
     Output { content: vec![content], ..Output::default() }
 }
 
-fn is_told(output: &Output) -> bool {
+/// Whether a result has words of its own.
+fn has_text(output: &Output) -> bool {
     output.content.iter().any(|block| block.as_text().is_some_and(|text| !text.is_empty()))
 }
 
@@ -362,50 +392,5 @@ fn number(time: Duration) -> Value {
     match time.subsec_millis() {
         0 => json!(time.as_secs()),
         _ => json!(time.as_secs_f64()),
-    }
-}
-
-/// An exit code, or what shells say instead when there was a signal.
-fn code(status: ExitStatus) -> i32 {
-    #[cfg(unix)]
-    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-    #[cfg(not(unix))]
-    let signal: Option<i32> = None;
-    status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(-1)
-}
-
-/// How a process ended, in words.
-pub(crate) fn how(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::ExitStatusExt;
-        if let Some(signal) = status.signal() {
-            let (name, why) = match signal {
-                1 => ("HUP", ""),
-                2 => ("INT", ""),
-                3 => ("QUIT", ""),
-                4 => ("ILL", ", an instruction the machine does not know"),
-                6 => ("ABRT", ", it gave up by itself"),
-                7 => ("BUS", ""),
-                8 => ("FPE", ", a wrong calculation"),
-                9 => ("KILL", ", perhaps for lack of memory"),
-                11 => ("SEGV", ", a wrong use of memory"),
-                13 => ("PIPE", ""),
-                15 => ("TERM", ""),
-                24 => ("XCPU", ", its computing time was used up"),
-                25 => ("XFSZ", ", a file grew too large"),
-                _ => ("", ""),
-            };
-            return match name {
-                "" => format!("it was ended by signal {signal}"),
-                name => format!("it was ended by signal {signal} ({name}{why})"),
-            };
-        }
-    }
-    match status.code() {
-        Some(126) => "exit code 126, which often means that something may not be executed".into(),
-        Some(127) => "exit code 127, which often means that a command was not found".into(),
-        Some(code) => format!("exit code {code}"),
-        None => "it ended without an exit code".into(),
     }
 }

@@ -1,7 +1,42 @@
-//! Calls as those who look on see them.
+//! Who is told of calls: the audit logs, and whoever observes them.
 
+use crate::policy::Log;
 use serde_json::{Map, Value};
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio::sync::broadcast;
+
+/// Calls that are held for observers who do not keep up.
+const OBSERVED: usize = 256;
+
+/// Who is told of calls.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    /// The audit logs.
+    pub(crate) log: Log,
+    calls: broadcast::Sender<Arc<Observed>>,
+}
+
+impl Default for Observers {
+    fn default() -> Self {
+        Self { log: Log::default(), calls: broadcast::Sender::new(OBSERVED) }
+    }
+}
+
+impl Observers {
+    /// Every call from now on, as it ends.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Observed>> {
+        self.calls.subscribe()
+    }
+
+    /// Whether anybody observes calls.
+    pub(crate) fn are_there(&self) -> bool {
+        self.calls.receiver_count() > 0
+    }
+
+    pub(crate) fn tell(&self, call: Observed) {
+        let _ = self.calls.send(Arc::new(call));
+    }
+}
 
 /// A call that has ended.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use crate::{
     call::program::{Given, Program},
+    compat::mcp_bash,
     host::Host,
     project::Project,
 };
@@ -9,6 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -23,7 +25,8 @@ const LIMIT: usize = 100;
 pub(crate) struct Completing {
     pub(crate) name: String,
     program: Arc<Program>,
-    jq: PathBuf,
+    /// Variables that name the JSON tool.
+    json_tool: [(&'static str, OsString); 2],
     /// What it is told of what it completes.
     of: Of,
 }
@@ -87,7 +90,12 @@ fn of_entry(entry: &Value, project: &Arc<Project>, host: &Arc<Host>) -> Result<C
     }
     let time = entry["timeoutSecs"].as_u64().map(Duration::from_secs);
     let program = Arc::new(Program::of(&path, time, project, host)?);
-    Ok(Completing { name: name.to_owned(), program, jq: host.jq.clone(), of: Of::default() })
+    Ok(Completing {
+        name: name.to_owned(),
+        program,
+        json_tool: mcp_bash::json_tool(&host.environment),
+        of: Of::default(),
+    })
 }
 
 /// The program beside the file of a prompt or a resource, if there is one.
@@ -105,7 +113,12 @@ pub(crate) fn beside(
         })
     })?;
     let program = Arc::new(Program::of(&path, None, project, host).ok()?);
-    Some(Completing { name: name.to_owned(), program, jq: host.jq.clone(), of })
+    Some(Completing {
+        name: name.to_owned(),
+        program,
+        json_tool: mcp_bash::json_tool(&host.environment),
+        of,
+    })
 }
 
 impl Completing {
@@ -132,11 +145,11 @@ impl Completing {
             ("MCP_COMPLETION_ARGS_HASH", digest(&args)),
             ("MCP_COMPLETION_LIMIT", LIMIT.to_string()),
             ("MCP_COMPLETION_OFFSET", "0".to_owned()),
-            ("MCPBASH_JSON_TOOL", "jq".to_owned()),
-            ("MCPBASH_JSON_TOOL_BIN", self.jq.to_string_lossy().into_owned()),
         ];
         env.extend(self.of.env.iter().cloned());
-        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let json_tool = self.json_tool.clone().map(|(name, value)| (name.into(), value));
+        let env = env.chain(json_tool).collect();
         let given = Given { env, stdin: Some(args.to_string().into_bytes()), argv: vec![] };
         let output = self.program.output(given, None).await?;
         Ok(values(&String::from_utf8_lossy(&output)))

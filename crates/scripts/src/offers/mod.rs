@@ -1,6 +1,7 @@
 //! A project's folder as a catalog: everything in it that can be called, read or got.
 
 pub(crate) mod completions;
+pub(crate) mod follow;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub(crate) mod skills;
@@ -9,7 +10,10 @@ pub(crate) mod ui;
 pub(crate) mod ui_templates;
 
 use crate::{
-    call::script::Script,
+    call::{
+        script::Script,
+        tool::{Program, ScriptTool},
+    },
     compat::mcp_bash::registered::{Registered, registered},
     host::Host,
     manifest::{Manifest, beside, of_text},
@@ -22,26 +26,8 @@ use std::{
     collections::{BTreeMap, HashSet, btree_map::Entry},
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 use zcp::{CallError, Catalog, Contents, Ctx, Resource, Uri};
-
-/// What a tool is run by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// The tool's name.
-    pub tool: String,
-    /// Its script.
-    pub script: PathBuf,
-    /// The program that runs it, or why it cannot be run.
-    pub by: Result<PathBuf, String>,
-    /// Whether it is to run in a sandbox.
-    pub is_confined: bool,
-    /// What its callers may stumble over.
-    pub warnings: Vec<String>,
-    /// When its script was last written.
-    pub changed: Option<SystemTime>,
-}
 
 /// What a folder holds now.
 #[derive(Debug)]
@@ -60,11 +46,11 @@ pub(crate) struct Snapshot {
 
 /// Looks at a folder.
 pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
-    let (project, mut mistakes) = Project::open(root, host.whole_env());
+    let (project, mut mistakes) = Project::open(root, host.environment.variables());
     let said = project.tools.values().chain([&project.defaults]);
     mistakes.extend(said.flat_map(|said| &said.mistakes).map(|why| format!("zcp.toml: {why}")));
     let project = Arc::new(project);
-    let registered = registered(&project, host);
+    let registered = registered(&project.folder("server.d"), &project.root, host);
     let mut gathering = Gathering {
         catalog: Catalog::default(),
         mistakes,
@@ -167,7 +153,7 @@ impl Gathering {
                 pages.extend(self.page(&found, &mut said)?);
                 self.script(found, said)
             });
-            let wrong = made.iter().flatten().find_map(Script::mistake);
+            let wrong = made.iter().flatten().find_map(|script| self.missing_folder(script));
             self.mistakes.extend(wrong.map(|why| format!("{}: {why}", path.display())));
             for page in pages {
                 self.pages.insert(page.uri.clone(), page.file);
@@ -180,12 +166,15 @@ impl Gathering {
                     if !self.project.policy.lists(&script.name, script.reads_only()) =>
                 {
                     self.is_empty = false;
-                    self.programs.push(script.program());
+                    self.programs.push(Program::of(&script));
                 }
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
-                    let script = Arc::new(script);
-                    self.programs.push(script.program());
-                    self.add(|catalog| catalog.tool(script.tool()));
+                    self.is_empty = false;
+                    self.programs.push(Program::of(&script));
+                    match ScriptTool::new(script, &self.project, &self.host) {
+                        Ok(tool) => self.add(|catalog| catalog.tool(tool.offered())),
+                        Err(mistakes) => self.mistakes.extend(mistakes),
+                    }
                 }
                 Ok(Some(script)) => self.mistakes.push(format!(
                     "{}: another tool is called `{}` already: give one of them another name",
@@ -225,8 +214,17 @@ impl Gathering {
         let said = said.or(self.project.defaults.clone());
         match said.enabled {
             Some(false) => Ok(None),
-            _ => Script::new(found, said, &self.project, &self.host).map(Some),
+            _ => {
+                let is_mcp_bash = self.project.is_mcp_bash;
+                Script::new(found, said, is_mcp_bash, &self.host.environment).map(Some)
+            }
         }
+    }
+
+    /// What will keep a script from running, and is not said by anything else.
+    fn missing_folder(&self, script: &Script) -> Option<String> {
+        let cwd = script.cwd(&self.project.root);
+        (!cwd.is_dir()).then(|| format!("it is to run in {}, which is no folder", cwd.display()))
     }
 
     fn resources(
@@ -289,12 +287,12 @@ impl Gathering {
             self.add(|catalog| catalog.resource(resource));
         }
         let host = self.host.clone();
-        let begins = host.output_scheme();
+        let begins = host.outputs.scheme.clone();
         let output = Resource::new(format!("{begins}{{+id}}"), move |uri: Uri, ctx: Ctx| {
             let host = host.clone();
             let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
             async move {
-                let kept: Option<Contents> = host.kept(&id, ctx.principal()).await;
+                let kept: Option<Contents> = host.outputs.read(&id, ctx.principal()).await;
                 kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
             }
         });

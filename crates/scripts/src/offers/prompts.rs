@@ -87,7 +87,7 @@ impl Maker {
         let runs =
             !self.project.is_mcp_bash && scan::is_executable(file) && scan::program(file).is_some();
         let source = if runs {
-            let head = scan::head(file);
+            let head = call_files::head(file);
             let header = crate::manifest::of_text(&String::from_utf8_lossy(&head))
                 .map_err(|why| wrong(&why))?;
             said.description = said.description.or(header.description.clone());

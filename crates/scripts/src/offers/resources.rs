@@ -5,7 +5,7 @@ use crate::{
         arguments,
         program::{Given, Program},
     },
-    content,
+    call_files, content,
     host::Host,
     manifest::{Beside, Form, beside, icons::icons, is_sidecar, read_value},
     project::{Project, globs, scan},
@@ -281,7 +281,7 @@ impl Maker {
         resource = said.description.iter().fold(resource, |one, text| one.description(text));
         let mime = said.mime_type.clone().or_else(|| {
             let file = file.as_deref().filter(|_| is_file)?;
-            Some(content::mime_of(Some(file), &scan::head(file)))
+            Some(content::mime_of(Some(file), &call_files::head(file)))
         });
         resource = mime.iter().fold(resource, |one, mime| one.mime_type(mime));
         resource =
@@ -399,7 +399,7 @@ fn read(value: &Value, path: &Path) -> Result<Said, String> {
 
 /// What a file says of itself in its one-line header.
 fn header(file: &Path) -> Said {
-    let head = scan::head(file);
+    let head = call_files::head(file);
     let head = String::from_utf8_lossy(&head);
     let line = head.lines().take(10).find_map(|line| line.split_once("mcp:")).map(|(_, json)| json);
     line.and_then(|json| serde_json::from_str(json.trim()).ok()).unwrap_or_default()

@@ -1,9 +1,5 @@
-//! Looks at a folder again when something in it changes.
+//! Watches the files of a folder.
 
-use crate::{
-    host::Host,
-    offers::{Snapshot, look},
-};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::{
     collections::BTreeSet,
@@ -23,9 +19,9 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// How often it is looked where nobody tells of changes.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Follows the changes of a folder.
+/// The changes of a folder.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct FileWatch {
     _watcher: Option<RecommendedWatcher>,
     changed: mpsc::Receiver<Vec<PathBuf>>,
     /// Files the server itself writes.
@@ -33,7 +29,7 @@ pub(crate) struct Watching {
     keep: mpsc::Sender<Vec<PathBuf>>,
 }
 
-impl Watching {
+impl FileWatch {
     /// Of a project's own folder, and of others that may be anywhere.
     pub(crate) fn new(root: &Path, others: impl Iterator<Item = PathBuf>) -> Self {
         let (sender, changed) = mpsc::channel(1024);
@@ -69,7 +65,7 @@ impl Watching {
 
     /// Waits for a change and for the flock to pass: the files it concerns. What the server itself
     /// writes is no change.
-    async fn next(&mut self) -> BTreeSet<PathBuf> {
+    pub(crate) async fn next(&mut self) -> BTreeSet<PathBuf> {
         let mut all = BTreeSet::new();
         if self._watcher.is_none() {
             sleep(POLL).await;
@@ -86,37 +82,8 @@ impl Watching {
         all
     }
 
-    fn writes(&self, files: Vec<PathBuf>) {
+    /// Files the server itself writes from now on.
+    pub(crate) fn ignore(&self, files: Vec<PathBuf>) {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = files;
-    }
-
-    /// Looks again whenever something changes, and tells what it sees and which resources changed.
-    pub(crate) async fn follow(
-        mut self,
-        root: PathBuf,
-        host: Arc<Host>,
-        own: Vec<PathBuf>,
-        mut seen: impl FnMut(Snapshot, Vec<String>),
-    ) {
-        self.writes(own);
-        let mut before = std::collections::BTreeMap::new();
-        loop {
-            let changed = self.next().await;
-            let (root, host) = (root.clone(), host.clone());
-            let looked = tokio::task::spawn_blocking(move || look(&root, &host)).await;
-            let snapshot = match looked {
-                Ok(snapshot) => snapshot,
-                Err(error) => {
-                    tracing::error!("the folder could not be looked at: {error}");
-                    continue;
-                }
-            };
-            self.writes(snapshot.project.policy.own_files());
-            // A file that is gone was a resource, too.
-            let of = |path| snapshot.files.get(path).or_else(|| before.get(path));
-            let updated = changed.iter().filter_map(of).flatten().cloned().collect();
-            before = snapshot.files.clone();
-            seen(snapshot, updated);
-        }
     }
 }

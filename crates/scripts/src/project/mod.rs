@@ -2,16 +2,18 @@
 
 pub(crate) mod file_watch;
 pub(crate) mod globs;
+mod mount;
+mod policy_file;
 pub(crate) mod scan;
 pub(crate) mod settings;
 
 use crate::{
     call_files::read_text,
-    compat::mcp_bash,
-    manifest::{Manifest, read_value, words},
+    compat::mcp_bash::{self, ProjectContext, policy_hook::Hook},
+    manifest::{Manifest, Providers, ServerInfo, read_value},
     policy::Policy,
-    providers::Providers,
 };
+pub use mount::Mount;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -34,7 +36,7 @@ pub(crate) struct Project {
     pub(crate) wants_roots: bool,
     /// Its tools are the files of the folder itself.
     pub(crate) is_flat: bool,
-    pub(crate) about: About,
+    pub(crate) about: ServerInfo,
     pub(crate) defaults: Manifest,
     pub(crate) tools: BTreeMap<String, Manifest>,
     pub(crate) mounts: BTreeMap<String, Mount>,
@@ -43,67 +45,17 @@ pub(crate) struct Project {
     /// What is said of providers that go elsewhere.
     pub(crate) providers: Providers,
     pub(crate) policy: Policy,
+    /// A program of its own that decides about calls.
+    pub(crate) policy_hook: Option<Hook>,
     /// Folders that are elsewhere.
     elsewhere: BTreeMap<&'static str, PathBuf>,
-}
-
-/// What a project says of itself.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct About {
-    pub(crate) name: Option<String>,
-    pub(crate) title: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) description: Option<String>,
-    #[serde(alias = "website", alias = "website_url")]
-    pub(crate) website_url: Option<String>,
-    pub(crate) instructions: Option<String>,
-    #[serde(alias = "icon")]
-    pub(crate) icons: Vec<Value>,
-}
-
-/// Another server beside the folder's own scripts, as `zcp.toml` says it: one of a folder, a
-/// command and a URL.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Mount {
-    /// Another folder of scripts.
-    pub folder: Option<PathBuf>,
-    /// A program that speaks on its standard input and output, and its words.
-    #[serde(deserialize_with = "words")]
-    pub command: Option<Vec<String>>,
-    /// Environment variables that are set for it.
-    pub env: BTreeMap<String, String>,
-    /// Environment variables of this process that it gets beside the usual ones: names, or
-    /// beginnings of names followed by `*`.
-    pub pass_env: Vec<String>,
-    /// Where it runs.
-    pub cwd: Option<PathBuf>,
-    /// Where a server is reached over HTTP.
-    pub url: Option<String>,
-    /// Headers of every request to it.
-    pub headers: BTreeMap<String, String>,
-    /// What the names of its tools and prompts begin with: its own name and `_` unless said.
-    pub prefix: Option<String>,
-    /// Which of its tools are offered, by patterns such as `get_*` and `!get_all`.
-    pub tools: Vec<String>,
-    /// Which of its prompts.
-    pub prompts: Vec<String>,
-    /// Which of its resources, by their URIs.
-    pub resources: Vec<String>,
-    /// It may be called although the folder's policy says nothing of it.
-    pub unguarded: bool,
-    /// Only what is in the lock file is offered, also the first time.
-    pub locked: bool,
-    /// Kinds that are offered whatever the lock file says of them: `resources`, say.
-    pub unlocked: Vec<String>,
 }
 
 /// `zcp.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct File {
-    server: About,
+    server: ServerInfo,
     defaults: Manifest,
     tools: BTreeMap<String, Manifest>,
     mounts: BTreeMap<String, Mount>,
@@ -194,11 +146,16 @@ impl Project {
             resources: file.resources,
             providers: file.providers,
             policy: Policy::default(),
+            policy_hook: None,
             elsewhere,
         };
-        let (policy, wrong) = Policy::open(&project, policy, env);
-        project.policy = policy;
-        mistakes.extend(wrong);
+        match policy_file::read(&project, policy, env) {
+            Ok((policy, hook)) => (project.policy, project.policy_hook) = (policy, hook),
+            Err(why) => {
+                project.policy = Policy::closed();
+                mistakes.push(format!("{why}: until that is put right, no tool can be called"));
+            }
+        }
         (project, mistakes)
     }
 
@@ -239,6 +196,22 @@ impl Project {
         served.map(|name| self.folder(name))
     }
 
+    /// Whether anything decides about its calls.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.policy.is_set() || self.policy_hook.is_some()
+    }
+
+    /// What the contract of mcp-bash needs to know of it.
+    pub(crate) fn context(&self) -> ProjectContext<'_> {
+        ProjectContext {
+            root: &self.root,
+            name: self.name(),
+            about: &self.about,
+            tools: self.folder("tools"),
+            wants_roots: self.wants_roots,
+        }
+    }
+
     /// What it is called.
     pub(crate) fn name(&self) -> String {
         let folder = self.root.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -251,22 +224,12 @@ pub(crate) fn elsewhere(
     root: &Path,
     env: &BTreeMap<String, String>,
 ) -> BTreeMap<&'static str, PathBuf> {
-    let moved = FOLDERS.iter().filter_map(|&name| {
-        let variable = match name {
-            "server.d" => "MCPBASH_SERVER_DIR".to_owned(),
-            name => format!("MCPBASH_{}_DIR", name.to_uppercase()),
-        };
-        Some((name, root.join(env.get(&variable).filter(|path| !path.is_empty())?)))
-    });
-    moved.collect()
+    let moved = |&name: &&'static str| Some((name, mcp_bash::moved_folder(root, name, env)?));
+    FOLDERS.iter().filter_map(moved).collect()
 }
 
 /// Where one of a project's folders is.
-pub(crate) fn place(
-    root: &Path,
-    elsewhere: &BTreeMap<&'static str, PathBuf>,
-    name: &str,
-) -> PathBuf {
+fn place(root: &Path, elsewhere: &BTreeMap<&'static str, PathBuf>, name: &str) -> PathBuf {
     elsewhere.get(name).cloned().unwrap_or_else(|| root.join(name))
 }
 
@@ -277,18 +240,4 @@ const LONGEST: u64 = 1024 * 1024;
 fn shared(root: &Path) -> impl Iterator<Item = String> {
     let files = scan::files(&root.join("lib")).into_iter();
     files.map(|file| read_text(&file, LONGEST).unwrap_or_default())
-}
-
-impl About {
-    fn or(self, other: Self) -> Self {
-        Self {
-            name: self.name.or(other.name),
-            title: self.title.or(other.title),
-            version: self.version.or(other.version),
-            description: self.description.or(other.description),
-            website_url: self.website_url.or(other.website_url),
-            instructions: self.instructions.or(other.instructions),
-            icons: if self.icons.is_empty() { other.icons } else { self.icons },
-        }
-    }
 }

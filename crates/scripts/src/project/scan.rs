@@ -1,11 +1,14 @@
 //! Which files of a folder are programs, and what they are called.
 
-use crate::call_files::open_regular;
-use crate::manifest::interpreter::{Known, Start, System};
-use crate::manifest::is_sidecar;
+use crate::{
+    call_files::head,
+    manifest::{
+        interpreter::{Known, Start, System},
+        is_sidecar,
+    },
+};
 use std::{
     fs,
-    io::Read,
     path::{Component, Path, PathBuf},
 };
 
@@ -13,8 +16,6 @@ use std::{
 const MOST: usize = 10_000;
 /// Folders in folders that are looked into.
 const DEEPEST: usize = 8;
-/// How much of a file is read to know it.
-pub(crate) const HEAD: u64 = 8 * 1024;
 /// Folders that hold nothing of a project's own.
 const PASSED_OVER: [&str; 2] = ["node_modules", "__pycache__"];
 /// The same, by a file that is in them: virtual environments, and what compilers and others keep.
@@ -79,13 +80,6 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
             all.push(path);
         }
     }
-}
-
-/// How a file begins.
-pub(crate) fn head(path: &Path) -> Vec<u8> {
-    let mut head = vec![];
-    let read = open_regular(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    read.map_or(vec![], |_| head)
 }
 
 /// A file that can be started, if it is one.

@@ -1,14 +1,10 @@
 //! What the settings of a folder come to, and where each of them comes from.
 
+use super::Project;
 use crate::{
-    call::{
-        program::PROCESSES,
-        script::{MOST_TIME, SHOWN, TIME},
-    },
     compat::mcp_bash,
-    host::Host,
-    manifest::{Sandbox, read_value},
-    project::Project,
+    host::Environment,
+    manifest::{Sandbox, defaults, read_value},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,12 +28,12 @@ pub struct Setting {
 
 /// All of them: what the folder says of itself first, then what holds for its scripts unless they
 /// say otherwise.
-pub(crate) fn settings(project: &Project, host: &Host) -> Vec<Setting> {
+pub(crate) fn settings(project: &Project, environment: &Environment) -> Vec<Setting> {
     let mut all = about(project);
-    all.extend(times(project, host));
+    all.extend(times(project, environment));
     let (limits, is_mcp_bash) = (&project.defaults.limits, project.is_mcp_bash);
-    let shown = mcp_bash::number(host, "MCPBASH_MAX_TOOL_OUTPUT_SIZE").filter(|_| is_mcp_bash);
-    let shown = shown.map(|shown| (json!(size(shown)), "MCPBASH_MAX_TOOL_OUTPUT_SIZE"));
+    let shown = mcp_bash::number(environment, mcp_bash::OUTPUT).filter(|_| is_mcp_bash);
+    let shown = shown.map(|shown| (json!(size(shown)), mcp_bash::OUTPUT));
     let said = |name, said: Option<Value>, otherwise: Value| match said {
         Some(value) => Setting { name, value, from: OWN.to_owned() },
         None => Setting { name, value: otherwise, from: DEFAULT.to_owned() },
@@ -46,10 +42,12 @@ pub(crate) fn settings(project: &Project, host: &Host) -> Vec<Setting> {
         (None, Some((value, from))) => {
             Setting { name: "limits.output", value, from: from.to_owned() }
         }
-        (output, _) => said("limits.output", output.map(size).map(Value::from), json!(size(SHOWN))),
+        (output, _) => {
+            said("limits.output", output.map(size).map(Value::from), json!(size(defaults::OUTPUT)))
+        }
     });
     all.extend([
-        said("limits.processes", limits.processes.map(Value::from), json!(PROCESSES)),
+        said("limits.processes", limits.processes.map(Value::from), json!(defaults::PROCESSES)),
         said("limits.memory", limits.memory.map(size).map(Value::from), Value::Null),
         said("limits.cpu", limits.cpu.map(time), Value::Null),
         said("limits.files", limits.open_files.map(Value::from), Value::Null),
@@ -94,9 +92,10 @@ fn about(project: &Project) -> Vec<Setting> {
     ]
 }
 
-fn times(project: &Project, host: &Host) -> [Setting; 2] {
+fn times(project: &Project, environment: &Environment) -> [Setting; 2] {
     let said = &project.defaults;
-    let variable = |name: &str| mcp_bash::seconds(host, name).filter(|_| project.is_mcp_bash);
+    let variable =
+        |name: &str| mcp_bash::seconds(environment, name).filter(|_| project.is_mcp_bash);
     let chosen = |name, said: Option<Duration>, variable_name: &str, otherwise| {
         let (value, from) = match (said, variable(variable_name)) {
             (Some(said), _) => (said, OWN),
@@ -105,10 +104,10 @@ fn times(project: &Project, host: &Host) -> [Setting; 2] {
         };
         Setting { name, value: time(value), from: from.to_owned() }
     };
-    let most = if project.is_mcp_bash { Duration::from_secs(600) } else { MOST_TIME };
+    let most = if project.is_mcp_bash { mcp_bash::MOST_TIME } else { defaults::MAX_TIMEOUT };
     [
-        chosen("timeout", said.timeout, "MCPBASH_DEFAULT_TOOL_TIMEOUT", TIME),
-        chosen("maxTimeout", said.max_timeout, "MCPBASH_MAX_TIMEOUT_SECS", most),
+        chosen("timeout", said.timeout, mcp_bash::TIMEOUT, defaults::TIMEOUT),
+        chosen("maxTimeout", said.max_timeout, mcp_bash::MAX_TIMEOUT, most),
     ]
 }
 
@@ -146,6 +145,7 @@ fn sandbox(sandbox: &Sandbox) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{host::Host, run::concurrency::Bounds};
     use std::{collections::BTreeMap, fs};
 
     #[test]
@@ -158,11 +158,12 @@ mod tests {
         fs::create_dir(root.join("server.d")).unwrap();
         fs::write(root.join(META), r#"{ "name": "theirs", "title": "A title" }"#).unwrap();
         fs::write(root.join("VERSION"), "1.2.3\n").unwrap();
-        let env = BTreeMap::from([("MCPBASH_MAX_TIMEOUT_SECS".to_owned(), "90".to_owned())]);
+        let env = BTreeMap::from([(mcp_bash::MAX_TIMEOUT.to_owned(), "90".to_owned())]);
         let (project, mistakes) = Project::open(root, &env);
         assert!(mistakes.is_empty(), "{mistakes:?}");
-        let host = Host::new(None, env, BTreeMap::new(), root).unwrap();
-        let all = settings(&project, &host);
+        let bounds = Bounds::of(&env, mcp_bash::MAX_CONCURRENT);
+        let host = Host::new(None, env, BTreeMap::new(), bounds, root).unwrap();
+        let all = settings(&project, &host.environment);
         let is = |name: &str, value: Value, from: &str| {
             let one = all.iter().find(|one| one.name == name).unwrap();
             assert_eq!((&one.value, one.from.as_str()), (&value, from), "{name}");
@@ -172,7 +173,7 @@ mod tests {
         is("version", json!("1.2.3"), "VERSION");
         is("instructions", Value::Null, DEFAULT);
         is("timeout", json!("30s"), OWN);
-        is("maxTimeout", json!("1m 30s"), "MCPBASH_MAX_TIMEOUT_SECS");
+        is("maxTimeout", json!("1m 30s"), mcp_bash::MAX_TIMEOUT);
         is("limits.memory", json!("512MiB"), OWN);
         is("limits.output", json!("256KiB"), DEFAULT);
         is("sandbox", json!(true), OWN);

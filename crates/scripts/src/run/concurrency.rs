@@ -10,77 +10,82 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use zcp::{CallError, Result};
 
-/// Scripts that run at the same time, unless something is said.
+/// Default maximum number of scripts that run at the same time.
 const RUNNING: usize = 64;
-/// Scripts that wait for an answer at the same time, unless something is said.
+/// Default maximum number of scripts that wait for an answer at the same time.
 const WAITING: usize = 256;
-/// How long they wait, unless something is said.
+/// Default time a script waits for an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(15 * 60);
-/// The same, whatever is said.
+/// The longest time a script can wait for an answer.
 const MOST_ANSWER_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many scripts of a server there may be. Together this is how many runs have processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Scripts that run. More than these wait to be started.
+    /// Scripts that run. Further ones wait to be started.
     pub(crate) running: usize,
-    /// Scripts that were started and wait for an answer of their client. More than these are not
+    /// Scripts that were started and wait for an answer of their client. Further ones are not
     /// allowed to ask.
     pub(crate) waiting: usize,
-    /// How long an answer is waited for unless the script says.
+    /// How long a script waits for an answer unless it says so itself.
     pub(crate) answer_time: Duration,
 }
 
 impl Bounds {
-    /// What is set in an environment. What is no number there is as if it were not said.
-    pub(crate) fn of(env: &BTreeMap<String, String>) -> Self {
+    /// Reads the bounds from an environment. `also` is another variable for the number of running
+    /// scripts. A value that is no number counts as unset.
+    pub(crate) fn of(env: &BTreeMap<String, String>, also: &str) -> Self {
         let number = |names: &[&str], otherwise| {
             let said = names.iter().find_map(|name| env.get(*name)?.trim().parse().ok());
             said.filter(|most| (1..=Semaphore::MAX_PERMITS).contains(most)).unwrap_or(otherwise)
         };
         let time = env.get("ZCP_ANSWER_TIMEOUT").and_then(|said| time_of(said).ok());
         Self {
-            running: number(
-                &["ZCP_MAX_CONCURRENT_SCRIPTS", "MCPBASH_MAX_CONCURRENT_REQUESTS"],
-                RUNNING,
-            ),
+            running: number(&["ZCP_MAX_CONCURRENT_SCRIPTS", also], RUNNING),
             waiting: number(&["ZCP_MAX_WAITING_SCRIPTS"], WAITING),
             answer_time: time.unwrap_or(ANSWER_TIME).min(MOST_ANSWER_TIME),
         }
     }
 }
 
-/// The places there are for scripts, and the turns of each tool.
+/// The slots there are for scripts, and the limits of each tool.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Concurrency {
     bounds: Bounds,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    tools: Mutex<HashMap<PathBuf, Weak<Turns>>>,
+    tools: Mutex<HashMap<PathBuf, Weak<ToolLimiter>>>,
 }
 
-/// A place among those that run or, while a user thinks, among those that wait.
+/// A slot of one script: among those that run or, while a user thinks, among those that wait.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     bounds: Bounds,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// Of one of the two.
+    /// A permit of one of the two.
     held: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-/// The turns of a tool. They stay what they are when its folder is looked at again.
+/// The limits of one tool: how many calls at the same time, and how many per minute. Reading the
+/// folder again does not reset them.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ToolLimiter {
     concurrency: Option<usize>,
     rate: Option<u32>,
-    at_once: Semaphore,
-    /// Calls that are left, and when that was so.
-    left: Mutex<(f64, Instant)>,
+    calls: Semaphore,
+    tokens: Mutex<Tokens>,
 }
 
-impl Places {
-    /// So many places for all tools together.
+/// A token bucket: a call takes one token.
+#[derive(Debug)]
+struct Tokens {
+    left: f64,
+    counted_at: Instant,
+}
+
+impl Concurrency {
+    /// The slots for all tools together.
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -90,42 +95,42 @@ impl Places {
         }
     }
 
-    /// Waits for a place among those that run.
-    pub(crate) async fn place(&self) -> Result<Place> {
-        let place = Place {
+    /// Waits for a slot among the scripts that run.
+    pub(crate) async fn slot(&self) -> Result<Slot> {
+        let slot = Slot {
             bounds: self.bounds,
             running: self.running.clone(),
             waiting: self.waiting.clone(),
             held: Mutex::default(),
         };
-        place.take().await?;
-        Ok(place)
+        slot.resume().await?;
+        Ok(slot)
     }
 
-    /// The turns of a tool with limits.
-    pub(crate) fn turns(&self, tool: &Path, limits: &Limits) -> Arc<Turns> {
+    /// The limiter of a tool: the one it has already, unless its limits have changed.
+    pub(crate) fn limiter(&self, tool: &Path, limits: &Limits) -> Arc<ToolLimiter> {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let known = tools.get(tool).and_then(Weak::upgrade);
-        let same = |turns: &Arc<Turns>| {
-            (turns.concurrency, turns.rate) == (limits.concurrency, limits.rate)
+        let same = |limiter: &Arc<ToolLimiter>| {
+            (limiter.concurrency, limiter.rate) == (limits.concurrency, limits.rate)
         };
-        if let Some(turns) = known.filter(same) {
-            return turns;
+        if let Some(limiter) = known.filter(same) {
+            return limiter;
         }
-        tools.retain(|_, turns| turns.strong_count() > 0);
-        let turns = Arc::new(Turns::new(limits.concurrency, limits.rate));
-        tools.insert(tool.to_path_buf(), Arc::downgrade(&turns));
-        turns
+        tools.retain(|_, limiter| limiter.strong_count() > 0);
+        let limiter = Arc::new(ToolLimiter::new(limits.concurrency, limits.rate));
+        tools.insert(tool.to_path_buf(), Arc::downgrade(&limiter));
+        limiter
     }
 }
 
-impl Place {
+impl Slot {
     fn hold(&self, permit: OwnedSemaphorePermit) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
     }
 
-    /// Leaves it to others for one among those that wait, unless too many do.
-    pub(crate) fn leave(&self) -> Result<()> {
+    /// Gives the slot to another script and takes one among those that wait, unless too many do.
+    pub(crate) fn wait(&self) -> Result<()> {
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
             return Err(CallError::new(format!(
                 "{} scripts of this server wait for an answer, which is its limit: try again later",
@@ -136,41 +141,44 @@ impl Place {
         Ok(())
     }
 
-    /// Waits for one among those that run. One among those that wait is held until then.
-    pub(crate) async fn take(&self) -> Result<()> {
+    /// Waits for a slot among those that run. One among those that wait is held until then.
+    pub(crate) async fn resume(&self) -> Result<()> {
         self.hold(self.running.clone().acquire_owned().await.map_err(stopping)?);
         Ok(())
     }
 
-    /// How long an answer is waited for: as the script wishes, within bounds.
+    /// How long an answer is waited for: as the script wishes, up to the maximum.
     pub(crate) fn answer_time(&self, wish: Option<Duration>) -> Duration {
         wish.unwrap_or(self.bounds.answer_time).min(MOST_ANSWER_TIME)
     }
 }
 
-impl Turns {
+impl ToolLimiter {
     fn new(concurrency: Option<usize>, rate: Option<u32>) -> Self {
-        let at_once = Semaphore::new(concurrency.unwrap_or(Semaphore::MAX_PERMITS));
-        let left = Mutex::new((rate.map_or(0.0, f64::from), Instant::now()));
-        Self { concurrency, rate, at_once, left }
+        let calls = Semaphore::new(concurrency.unwrap_or(Semaphore::MAX_PERMITS));
+        let left = rate.map_or(0.0, f64::from);
+        let tokens = Mutex::new(Tokens { left, counted_at: Instant::now() });
+        Self { concurrency, rate, calls, tokens }
     }
 
-    /// Waits until a call is not one too many at once.
-    pub(crate) async fn next(&self) -> Result<SemaphorePermit<'_>> {
-        self.at_once.acquire().await.map_err(stopping)
+    /// Waits until fewer calls are under way than the tool's limit.
+    pub(crate) async fn acquire(&self) -> Result<SemaphorePermit<'_>> {
+        self.calls.acquire().await.map_err(stopping)
     }
 
-    /// How long to wait for the next call, if it is not now.
-    pub(crate) fn wait(&self) -> Option<Duration> {
-        let a_minute = f64::from(self.rate?.max(1));
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let grown = left.1.elapsed().as_secs_f64() * a_minute / 60.0;
-        *left = ((left.0 + grown).min(a_minute), Instant::now());
-        if left.0 >= 1.0 {
-            left.0 -= 1.0;
-            return None;
+    /// Takes a token for one call. If there is none, the error says how long until the next.
+    pub(crate) fn take_token(&self) -> Result<(), Duration> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        let per_minute = f64::from(rate.max(1));
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let grown = tokens.counted_at.elapsed().as_secs_f64() * per_minute / 60.0;
+        tokens.left = (tokens.left + grown).min(per_minute);
+        tokens.counted_at = Instant::now();
+        if tokens.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - tokens.left) * 60.0 / per_minute));
         }
-        Some(Duration::from_secs_f64((1.0 - left.0) * 60.0 / a_minute))
+        tokens.left -= 1.0;
+        Ok(())
     }
 }
 

@@ -1,11 +1,18 @@
-//! The processes that came of a run, wherever they went: counted while it lasts, ended after it.
+//! The processes of runs, wherever they went: counted while a run lasts, ended after it.
+//!
+//! A script may leave its process group and its parents, so neither tells all of its processes. Each
+//! process of a run therefore has a tag, which its children inherit:
+//!
+//! - The soft `RLIMIT_RTTIME` of the process is `server number * 1,000,000 + run number`. The limit
+//!   bounds only processes with real-time scheduling, which scripts do not use, and its values are
+//!   too high to bound those. Unlike a variable it stays when a process clears its environment, and
+//!   a sandbox does not allow to change it.
+//! - `ZCP_CALL=NAME-NUMBER` is in its environment, for systems that do not let the limit be set.
 
 use super::leader::Group;
 use rustix::{
     param::page_size,
-    process::{
-        Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, setrlimit, waitpid,
-    },
+    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -21,13 +28,12 @@ use tokio_util::task::TaskTracker;
 
 /// How often processes are looked at while scripts run, and once after.
 const LOOK: Duration = Duration::from_millis(250);
-/// The variable that tells whose a process is, whatever becomes of its parents.
-pub(crate) const MARK: &str = "ZCP_CALL";
-/// Numbers of runs that are told apart by the mark that stays.
-const NUMBERS: u64 = 1_000_000;
-/// The limit that carries the mark, as the system calls it: time as a kind of process that scripts
-/// never are. So high that nobody is bounded by it, it is inherited by all that come of a process.
-pub(crate) const LIMIT: &str = "Max realtime timeout";
+/// The variable that has the tag of a process.
+pub(super) const VARIABLE: &str = "ZCP_CALL";
+/// What `/proc/PID/limits` calls `RLIMIT_RTTIME`, which has the tag as well.
+pub(super) const LIMIT: &str = "Max realtime timeout";
+/// Runs that a tag tells apart.
+const RUNS: u64 = 1_000_000;
 /// Parts of a second that processor time is counted in.
 const TICKS: u64 = 100;
 
@@ -39,64 +45,71 @@ pub(crate) struct Share {
     pub(crate) cpu: Option<Duration>,
 }
 
-/// All runs of a server.
+/// The processes of all runs of a server.
 #[derive(Debug)]
-pub(crate) struct Family {
-    /// What this server's runs are marked with.
-    tag: String,
-    /// The same as a number of twelve digits.
-    badge: u64,
-    /// When this process was started, in the system's ticks: what is older is of no run.
+pub(super) struct ProcessTree {
+    /// This server in the tag that is a variable.
+    name: String,
+    /// This server in the tag that is a limit: a number of twelve digits.
+    number: u64,
+    /// When this process was started, in ticks of the system: an older one belongs to no run.
     since: u64,
     next: AtomicU64,
     runs: Mutex<HashMap<u64, Arc<Run>>>,
-    begun: Notify,
+    changed: Notify,
 }
 
 /// One run.
 #[derive(Debug)]
 struct Run {
-    /// Its processes, once there are any.
+    /// Its process group, once it is started.
     group: OnceLock<Arc<Group>>,
     share: Share,
+    /// What it has more of than it may, in words.
     exceeded: Mutex<Option<String>>,
     changed: Notify,
 }
 
-/// A run that counts for as long as this is there.
+/// A run that is looked after for as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Member {
-    family: Arc<Family>,
+pub(crate) struct Tracked {
+    tree: Arc<ProcessTree>,
     number: u64,
     run: Arc<Run>,
 }
 
-impl Family {
-    pub(crate) fn new() -> Arc<Self> {
-        let tag = zcp::random_name();
-        let number = tag.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+/// A process that is there now: another one gets its number later, but not its start.
+type Identity = (i32, u64);
+
+/// A process with the tag of a run: the number of that.
+type Tagged<'a> = (&'a Process, u64);
+
+impl ProcessTree {
+    pub(super) fn new() -> Arc<Self> {
+        let name = zcp::random_name();
+        let number = name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
         Arc::new(Self {
-            badge: 100_000_000_000 + number % 900_000_000_000,
+            number: 100_000_000_000 + number % 900_000_000_000,
             since: process(own_id()).map_or(0, |own| own.started),
-            tag,
+            name,
             next: AtomicU64::default(),
             runs: Mutex::default(),
-            begun: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
-    /// What all runs of this server are marked with.
-    pub(crate) fn tag(&self) -> &str {
-        &self.tag
+    /// This server in the tag that is a variable.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// How the mark that stays begins.
-    pub(crate) fn badge(&self) -> u64 {
-        self.badge
+    /// This server in the tag that is a limit.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// When this server was started, in ticks of the system.
-    pub(crate) fn since(&self) -> u64 {
+    pub(super) fn since(&self) -> u64 {
         self.since
     }
 
@@ -109,40 +122,41 @@ impl Family {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a run that is about to begin: none of its processes is taken for one that was left.
-    pub(crate) fn begin(self: &Arc<Self>, share: Share) -> Member {
-        let number = self.next.fetch_add(1, Ordering::Relaxed) % NUMBERS;
-        let run = Run {
+    /// Tracks a run that is about to begin, so that its processes are not taken for leftovers.
+    pub(super) fn track(self: &Arc<Self>, share: Share) -> Tracked {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) % RUNS;
+        let run = Arc::new(Run {
             group: OnceLock::new(),
             share,
             exceeded: Mutex::default(),
             changed: Notify::new(),
-        };
-        let run = Arc::new(run);
+        });
         self.runs().insert(number, run.clone());
-        self.begun.notify_one();
-        Member { family: self.clone(), number, run }
+        self.changed.notify_one();
+        Tracked { tree: self.clone(), number, run }
     }
 
-    /// Looks after the runs for as long as there is anybody to look after.
-    pub(crate) fn keep(self: &Arc<Self>, tracker: &TaskTracker) {
-        let family = Arc::downgrade(self);
+    /// Looks after the runs, for as long as there is a tree.
+    pub(super) fn keep(self: &Arc<Self>, tracker: &TaskTracker) {
+        let tree = Arc::downgrade(self);
         tracker.spawn(async move {
-            while let Some(begun) = wait(&family).await {
-                let mut strangers = HashSet::new();
+            while let Some(tree) = until_something_runs(&tree).await {
+                // Processes that are known to belong to no run.
+                let mut others = HashSet::new();
                 loop {
                     tokio::time::sleep(LOOK).await;
-                    let family = begun.clone();
-                    let is_over = family.runs().is_empty();
+                    let tree = tree.clone();
+                    // Once more when all is over: for what the last run left.
+                    let is_last = tree.runs().is_empty();
                     let looked = tokio::task::spawn_blocking(move || {
-                        family.look(&mut strangers);
-                        strangers
+                        tree.look(&mut others);
+                        others
                     });
                     match looked.await {
-                        Ok(known) => strangers = known,
+                        Ok(known) => others = known,
                         Err(_) => return,
                     }
-                    if is_over {
+                    if is_last {
                         break;
                     }
                 }
@@ -150,141 +164,139 @@ impl Family {
         });
     }
 
-    /// Looks at all processes once. `strangers` are known to be none of ours.
-    fn look(&self, strangers: &mut HashSet<(i32, u64)>) {
-        let processes: Vec<Process> = processes();
+    /// Looks at all processes once: holds each run to its share, and ends what ended runs left.
+    fn look(&self, others: &mut HashSet<Identity>) {
+        let processes = processes();
         let runs: Vec<(u64, Arc<Run>)> =
             self.runs().iter().map(|(number, run)| (*number, run.clone())).collect();
-        let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
-        for process in &processes {
-            children.entry(process.parent).or_default().push(process);
-        }
-        let marked = self.marked(&processes, strangers);
+        let tagged = self.tagged(&processes, others);
         for (number, run) in &runs {
-            let Some(leader) = run.group.get().and_then(|group| group.id()) else { continue };
-            let leader = leader.as_raw_pid();
-            let group = processes.iter().filter(|process| process.group == leader);
-            let mut all: HashMap<i32, &Process> =
-                group.map(|process| (process.id, process)).collect();
-            let mut open: Vec<i32> = all.keys().copied().chain([leader]).collect();
-            while let Some(parent) = open.pop() {
-                for child in children.get(&parent).into_iter().flatten() {
-                    if all.insert(child.id, child).is_none() {
-                        open.push(child.id);
-                    }
-                }
-            }
-            // Those that left the tree and the group still have the mark.
-            let left = marked.iter().filter(|(one, of)| of == number && !one.is_dead);
-            all.extend(left.map(|(process, _)| (process.id, *process)));
-            run.judge(all.values().copied());
-        }
-        self.end_the_left(&marked, &runs);
-    }
-
-    /// The processes of runs by their marks, and of which. Those that have none are strangers from
-    /// now on.
-    fn marked<'a>(
-        &self,
-        processes: &'a [Process],
-        strangers: &mut HashSet<(i32, u64)>,
-    ) -> Vec<(&'a Process, u64)> {
-        let mut marked = vec![];
-        let mut others = vec![];
-        for process in processes {
-            let known = (process.id, process.started);
-            if strangers.contains(&known) {
-                continue;
-            }
-            match self.whose(process) {
-                Some(_) if self.is_of_others(process, processes) => (),
-                None => others.push(known),
-                Some(number) => marked.push((process, number)),
+            if let Some(leader) = run.group.get().and_then(|group| group.id()) {
+                run.judge(of_run(leader, *number, &processes, &tagged).into_values());
             }
         }
-        strangers.extend(others);
-        // Those that are gone need not be known any longer.
-        let there: HashSet<_> = processes.iter().map(|one| (one.id, one.started)).collect();
-        strangers.retain(|known| there.contains(known));
-        marked
-    }
-
-    /// Ends processes whose run is over: those that went where its group does not reach.
-    fn end_the_left(&self, marked: &[(&Process, u64)], runs: &[(u64, Arc<Run>)]) {
-        for (process, number) in marked {
-            let was_running = runs.iter().any(|(running, _)| running == number);
+        for (process, number) in tagged {
+            let was_running = runs.iter().any(|(running, _)| *running == number);
             // It may have begun after the runs were looked at.
-            if !was_running && !self.runs().contains_key(number) {
+            if !was_running && !self.runs().contains_key(&number) {
                 end(process);
             }
         }
     }
 
-    /// The run a process is marked with: by what stays whatever it does to its environment, or by
-    /// its environment.
-    fn whose(&self, process: &Process) -> Option<u64> {
-        // Others may set the limits of a process, so one that is older may have the mark, too.
+    /// The processes with a tag of this server. Those that have none are among the `others` from now
+    /// on, and are not looked at again.
+    fn tagged<'a>(
+        &self,
+        processes: &'a [Process],
+        others: &mut HashSet<Identity>,
+    ) -> Vec<Tagged<'a>> {
+        let mut tagged = vec![];
+        for process in processes {
+            if others.contains(&process.identity()) {
+                continue;
+            }
+            match self.run_of(process) {
+                None => drop(others.insert(process.identity())),
+                Some(_) if self.is_no_script(process, processes) => (),
+                Some(number) => tagged.push((process, number)),
+            }
+        }
+        // Processes that are gone need not be known any longer.
+        let there: HashSet<Identity> = processes.iter().map(Process::identity).collect();
+        others.retain(|known| there.contains(known));
+        tagged
+    }
+
+    /// The run whose tag a process has.
+    fn run_of(&self, process: &Process) -> Option<u64> {
+        // Others may set the limits of a process, so that an older one may have the tag, too.
         if process.started < self.since {
             return None;
         }
-        let process = process.id;
-        let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
-        let mark = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
-        let mark = mark.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        if let Some(mark) = mark.filter(|mark| mark / NUMBERS == self.badge) {
-            return Some(mark % NUMBERS);
+        let limits = fs::read_to_string(format!("/proc/{}/limits", process.id)).unwrap_or_default();
+        let soft = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
+        let soft = soft.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        match soft {
+            Some(tag) if tag / RUNS == self.number => Some(tag % RUNS),
+            _ => self.run_by_variable(process.id),
         }
-        self.said_to_be(process)
     }
 
-    /// The run a process is of by its environment.
-    fn said_to_be(&self, process: i32) -> Option<u64> {
+    /// The run that the environment of a process names.
+    fn run_by_variable(&self, process: i32) -> Option<u64> {
         let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
-        let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
+        let tag = environment.split(|byte| *byte == 0).find_map(|variable| {
             let variable = std::str::from_utf8(variable).ok()?;
-            variable.strip_prefix(MARK)?.strip_prefix('=')
+            variable.strip_prefix(VARIABLE)?.strip_prefix('=')
         })?;
-        let (tag, number) = marked.rsplit_once('-')?;
-        (tag == self.tag).then(|| number.parse().ok())?
+        let (name, number) = tag.rsplit_once('-')?;
+        (name == self.name).then(|| number.parse().ok())?
     }
 
-    /// Whether a process is this one, or one that was started here and not for a run, or came of such
-    /// a one: it may have been started while another was marked.
-    fn is_of_others(&self, process: &Process, all: &[Process]) -> bool {
-        let own = own_id();
-        let mut one = process;
+    /// Whether a process belongs to no run although it has a tag: it is the server itself, or came of
+    /// a process that the server started for something else. The server has the tag of a run while it
+    /// starts that, and whatever else starts meanwhile inherits it. Scripts have the variable, too.
+    fn is_no_script(&self, process: &Process, all: &[Process]) -> bool {
+        let server = own_id();
+        let mut ancestor = process;
         loop {
-            if one.id == own {
+            if ancestor.id == server {
                 return true;
             }
-            if one.parent == own {
-                return self.said_to_be(one.id).is_none();
+            if ancestor.parent == server {
+                return self.run_by_variable(ancestor.id).is_none();
             }
-            let parent = all.iter().find(|other| other.id == one.parent);
-            let Some(parent) = parent else { return false };
-            one = parent;
+            let Some(parent) = all.iter().find(|other| other.id == ancestor.parent) else {
+                return false;
+            };
+            ancestor = parent;
         }
     }
 
     /// Ends every process of a run, wherever it went. Its first has ended.
     fn end_run(&self, number: u64) {
         let all = processes();
-        let is_of_it = |process: &&Process| self.whose(process) == Some(number);
-        all.iter().filter(is_of_it).filter(|one| !self.is_of_others(one, &all)).for_each(end);
+        let is_of_it = |process: &&Process| self.run_of(process) == Some(number);
+        all.iter().filter(is_of_it).filter(|one| !self.is_no_script(one, &all)).for_each(end);
     }
 }
 
-/// Waits until something runs.
-async fn wait(family: &Weak<Family>) -> Option<Arc<Family>> {
+/// The processes of a run: those of its group, all that came of them, and those that left both and
+/// still have the tag.
+fn of_run<'a>(
+    leader: Pid,
+    number: u64,
+    processes: &'a [Process],
+    tagged: &[Tagged<'a>],
+) -> HashMap<i32, &'a Process> {
+    let leader = leader.as_raw_pid();
+    let group = processes.iter().filter(|process| process.group == leader);
+    let mut all: HashMap<i32, &Process> = group.map(|process| (process.id, process)).collect();
+    let mut parents: Vec<i32> = all.keys().copied().chain([leader]).collect();
+    while let Some(parent) = parents.pop() {
+        for child in processes.iter().filter(|process| process.parent == parent) {
+            if all.insert(child.id, child).is_none() {
+                parents.push(child.id);
+            }
+        }
+    }
+    let left = tagged.iter().filter(|(process, of)| *of == number && !process.is_dead);
+    all.extend(left.map(|(process, _)| (process.id, *process)));
+    all
+}
+
+/// Waits until something runs. Gives nothing when the tree is gone.
+async fn until_something_runs(tree: &Weak<ProcessTree>) -> Option<Arc<ProcessTree>> {
     loop {
-        let there = family.upgrade()?;
+        let there = tree.upgrade()?;
         if !there.runs().is_empty() {
             return Some(there);
         }
-        let begun = there.begun.notified();
+        let changed = there.changed.notified();
         // Held for a while only, so that it can go when nothing runs.
         tokio::select! {
-            () = begun => (),
+            () = changed => (),
             () = tokio::time::sleep(LOOK * 40) => (),
         }
     }
@@ -303,7 +315,7 @@ fn end(process: &Process) {
 }
 
 impl Run {
-    /// Says so if all of it together is more than it may be.
+    /// Notes what it has more of than its share.
     fn judge<'a>(&self, all: impl Iterator<Item = &'a Process>) {
         let (mut count, mut memory, mut ticks) = (0, 0, 0);
         for process in all {
@@ -327,36 +339,30 @@ impl Run {
     }
 }
 
-impl Member {
-    /// What its processes are marked with.
-    pub(crate) fn mark(&self) -> String {
-        format!("{}-{}", self.family.tag, self.number)
+impl Tracked {
+    /// The tag of its processes that is a variable.
+    pub(super) fn variable(&self) -> String {
+        format!("{}-{}", self.tree.name, self.number)
     }
 
-    /// Whatever is started while this is held has the mark that stays, from its beginning.
-    pub(crate) fn marking(&self) -> Marking {
-        let before = getrlimit(Resource::Rttime);
-        let mark = Some(self.family.badge * NUMBERS + self.number);
-        let limit = Rlimit { current: mark, maximum: before.maximum };
-        if let Err(error) = setrlimit(Resource::Rttime, limit) {
-            tracing::debug!("a process is marked by its environment alone: {error}");
-        }
-        Marking(before)
+    /// The tag of its processes that is a limit.
+    pub(super) fn limit(&self) -> u64 {
+        self.tree.number * RUNS + self.number
     }
 
-    /// It has begun, with these processes.
+    /// It has begun, with this process group.
     pub(super) fn leads(&self, group: &Arc<Group>) {
         let _ = self.run.group.set(group.clone());
     }
 
     /// Ends all that is left of it.
-    pub(crate) async fn end_rest(&self) {
-        let (family, number) = (self.family.clone(), self.number);
-        let _ = tokio::task::spawn_blocking(move || family.end_run(number)).await;
+    pub(super) async fn end_rest(&self) {
+        let (tree, number) = (self.tree.clone(), self.number);
+        let _ = tokio::task::spawn_blocking(move || tree.end_run(number)).await;
     }
 
-    /// Waits until it has more than it may: what that is.
-    pub(crate) async fn exceeded(&self) -> String {
+    /// Waits until it has more than its share: of what, in words.
+    pub(super) async fn exceeded(&self) -> String {
         loop {
             let changed = self.run.changed.notified();
             let why = self.run.exceeded.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -368,23 +374,11 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for Tracked {
     fn drop(&mut self) {
-        self.family.runs().remove(&self.number);
-        // Whatever it left is looked for once more.
-        self.family.begun.notify_one();
-    }
-}
-
-/// Takes the mark from this process when it is dropped.
-#[must_use]
-pub(crate) struct Marking(Rlimit);
-
-impl Drop for Marking {
-    fn drop(&mut self) {
-        if let Err(error) = setrlimit(Resource::Rttime, self.0) {
-            tracing::warn!("a limit could not be set back: {error}");
-        }
+        self.tree.runs().remove(&self.number);
+        // What it left is looked for once more.
+        self.tree.changed.notify_one();
     }
 }
 
@@ -399,6 +393,12 @@ struct Process {
     pages: u64,
     /// It has ended, and nobody has asked how.
     is_dead: bool,
+}
+
+impl Process {
+    fn identity(&self) -> Identity {
+        (self.id, self.started)
+    }
 }
 
 /// All processes, where the system tells.

@@ -1,4 +1,4 @@
-//! How long a script is waited for: not while a person thinks, and longer when there is progress.
+//! Timeouts of scripts: they stand still while a user is asked, and progress extends them.
 
 use std::{
     os::fd::OwnedFd,
@@ -21,7 +21,7 @@ pub(crate) struct Allowed {
     pub(crate) with_progress: Option<Duration>,
 }
 
-/// Why a script is not waited for any longer.
+/// Which timeout a script exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Late {
     /// Its time was up.
@@ -34,7 +34,7 @@ pub(crate) enum Late {
 
 /// The clock of one run.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Timer {
     allowed: Allowed,
     /// What a script touches to show that it goes on.
     touched: Option<OwnedFd>,
@@ -50,7 +50,7 @@ struct Clock {
     asked: Option<Instant>,
 }
 
-impl Patience {
+impl Timer {
     pub(crate) fn new(allowed: Allowed, touched: Option<OwnedFd>) -> Self {
         let now = Instant::now();
         let clock = Mutex::new(Clock { begun: now, progressed: now, asked: None });
@@ -105,7 +105,7 @@ impl Patience {
         })
     }
 
-    /// Waits until the script has had its time.
+    /// Waits until the script has exceeded its timeout.
     pub(crate) async fn over(&self) -> Late {
         loop {
             let Some((deadline, late)) = self.deadline() else {
@@ -138,42 +138,40 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_begins_the_time_anew_up_to_the_most() {
         let allowed = Allowed { time: SECOND * 2, with_progress: Some(SECOND * 5) };
-        let patience = Patience::new(allowed, None);
+        let timer = Timer::new(allowed, None);
         let begun = Instant::now();
         let progress = async {
             loop {
                 sleep(SECOND).await;
-                patience.progressed();
+                timer.progressed();
             }
         };
-        let late =
-            tokio::select! { late = patience.over() => late, () = progress => unreachable!() };
+        let late = tokio::select! { late = timer.over() => late, () = progress => unreachable!() };
         assert_eq!((late, begun.elapsed()), (Late::Most(SECOND * 5), SECOND * 5));
-        let patience = Patience::new(allowed, None);
-        assert_eq!(patience.over().await, Late::Idle(SECOND * 2));
+        let timer = Timer::new(allowed, None);
+        assert_eq!(timer.over().await, Late::Idle(SECOND * 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_time_is_longer_than_a_clock() {
         for with_progress in [None, Some(Duration::MAX)] {
-            let patience = Patience::new(Allowed { time: Duration::MAX, with_progress }, None);
-            assert!(patience.deadline().is_some_and(|(end, _)| end > Instant::now()));
+            let timer = Timer::new(Allowed { time: Duration::MAX, with_progress }, None);
+            assert!(timer.deadline().is_some_and(|(end, _)| end > Instant::now()));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_person_may_think() {
-        let patience = Patience::new(Allowed { time: SECOND * 2, with_progress: None }, None);
+        let timer = Timer::new(Allowed { time: SECOND * 2, with_progress: None }, None);
         let begun = Instant::now();
         advance(SECOND).await;
         let thinking = async {
-            patience.asked();
+            timer.asked();
             sleep(SECOND * 100).await;
-            patience.answered();
+            timer.answered();
             std::future::pending::<()>().await;
         };
-        let late =
-            tokio::select! { late = patience.over() => late, () = thinking => unreachable!() };
+        let late = tokio::select! { late = timer.over() => late, () = thinking => unreachable!() };
         assert_eq!((late, begun.elapsed()), (Late::Fixed(SECOND * 2), SECOND * 102));
     }
 }

@@ -1,6 +1,6 @@
-//! Ends what a server leaves behind when it is killed: a shell that waits for its death.
+//! The watchdog: a shell that ends what a server leaves behind when it is killed.
 
-use super::process_tree::{Family, LIMIT, MARK};
+use super::process_tree::{LIMIT, ProcessTree, VARIABLE};
 use crate::spawn;
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Waits until its input ends, which is when the server does, however that comes about. Then ends
-/// every process with the server's mark that is not older than it, and removes its folder.
+/// every process with the server's tag that is not older than it, and removes its folder.
 const WAIT: &str = r#"
 trap '' INT TERM HUP
 since=$4
@@ -29,21 +29,21 @@ rm -rf "$3"
 
 /// The shell. Dropping it ends its input.
 #[derive(Debug)]
-pub(crate) struct Guard(Child);
+pub(crate) struct Watchdog(Child);
 
-impl Guard {
-    pub(super) fn start(family: &Family, folder: &Path) -> io::Result<Self> {
+impl Watchdog {
+    pub(super) fn start(tree: &ProcessTree, folder: &Path) -> io::Result<Self> {
         let mut command = Command::new("sh");
-        command.args(["-c", WAIT, "zcp-guard"]).arg(format!("{MARK}={}-", family.tag()));
-        command.arg(format!("^{LIMIT} *{}[0-9]* ", family.badge())).arg(folder);
-        command.arg(family.since().to_string());
+        command.args(["-c", WAIT, "zcp-guard"]).arg(format!("{VARIABLE}={}-", tree.name()));
+        command.arg(format!("^{LIMIT} *{}[0-9]* ", tree.number())).arg(folder);
+        command.arg(tree.since().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.process_group(0).current_dir("/");
         spawn::blocking(&mut command).map(Self)
     }
 }
 
-impl Drop for Guard {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();

@@ -1,19 +1,17 @@
-//! What a project written for mcp-bash says of calls: a list of names, and a program that decides.
+//! The policy hook: a program of a project that decides about calls.
 
+use super::{ToolContext, registered, tool_metadata};
 use crate::{
-    call::script::Script,
-    compat::mcp_bash::{self, registered},
     content::Files,
     host::Host,
-    project::Project,
+    manifest::defaults,
     run::{self, Allowed, Ceilings, End, Job, Recipe, Share},
 };
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 use zcp::wire::RpcError;
@@ -22,39 +20,6 @@ use zcp::wire::RpcError;
 const TIME: Duration = Duration::from_secs(10);
 /// How much it may say.
 const MOST: u64 = 64 * 1024;
-
-/// Names of tools that may be called, and no others.
-#[derive(Debug, Clone)]
-pub(crate) struct Allowlist {
-    names: BTreeSet<String>,
-    has_all: bool,
-}
-
-impl Allowlist {
-    /// What the variables say, if one of them is there.
-    pub(crate) fn of(env: &BTreeMap<String, String>) -> Option<Self> {
-        let list = env.get("MCPBASH_TOOL_ALLOWLIST");
-        let otherwise = env.get("MCPBASH_TOOL_ALLOW_DEFAULT");
-        if list.is_none() && otherwise.is_none() {
-            return None;
-        }
-        let names: BTreeSet<String> = list
-            .map(String::as_str)
-            .unwrap_or_default()
-            .split([' ', ',', '\t', '\n'])
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect();
-        let all = |word: &str| matches!(word, "*" | "all");
-        let allows = |word: &String| matches!(word.trim(), "allow" | "all");
-        let has_all = names.iter().any(|name| all(name)) || otherwise.is_some_and(allows);
-        Some(Self { names, has_all })
-    }
-
-    pub(crate) fn has(&self, tool: &str) -> bool {
-        self.has_all || self.names.contains(tool)
-    }
-}
 
 /// A program that decides: `server.d/policy.sh`.
 #[derive(Debug, Clone)]
@@ -82,17 +47,17 @@ struct Said {
 
 impl Hook {
     /// The program of a project, if it has one. One that others could write is a mistake.
-    pub(crate) fn find(project: &Project) -> Result<Option<Self>, String> {
-        let file = project.folder("server.d").join("policy.sh");
+    pub(crate) fn find(server: &Path, root: &Path) -> Result<Option<Self>, String> {
+        let file = server.join("policy.sh");
         if fs::symlink_metadata(&file).is_err() {
             return Ok(None);
         }
-        registered::is_safe(&file, &project.root)?;
+        registered::is_safe(&file, root)?;
         Ok(Some(Self(file)))
     }
 
-    pub(crate) async fn judge(&self, script: &Script, host: &Host) -> Judged {
-        match self.said(script, host).await {
+    pub(crate) async fn judge(&self, tool: &ToolContext<'_>, host: &Host) -> Judged {
+        match self.said(tool, host).await {
             Ok(Said { allow: true, .. }) => Judged::Allowed,
             Ok(Said { code: Some(code), message, data, .. }) => {
                 let mut error = RpcError::new(code, message);
@@ -108,15 +73,15 @@ impl Hook {
         }
     }
 
-    async fn said(&self, script: &Script, host: &Host) -> Result<Said, String> {
-        registered::is_safe(&self.0, &script.project.root)?;
-        let place = host.places.place().await.map_err(|error| error.to_string())?;
-        let bash = which::which_in("bash", Some(host.path()), &script.project.root)
+    async fn said(&self, tool: &ToolContext<'_>, host: &Host) -> Result<Said, String> {
+        registered::is_safe(&self.0, tool.project.root)?;
+        let slot = host.concurrency.slot().await.map_err(|error| error.to_string())?;
+        let bash = which::which_in("bash", Some(host.environment.path()), tool.project.root)
             .map_err(|_| "it needs bash")?;
-        let mut metadata = mcp_bash::metadata(script);
+        let mut metadata = tool_metadata::metadata(tool);
         // No word of a command line is as long as a picture.
         metadata.as_object_mut().map(|members| members.remove("icons"));
-        let env = registered::environment(&script.project, host);
+        let env = registered::environment(tool.project.root, host);
         let job = Job {
             recipe: Recipe {
                 program: bash,
@@ -124,29 +89,25 @@ impl Hook {
                     host.sdk().join("hooks.sh").into(),
                     "policy".into(),
                     self.0.clone().into(),
-                    script.name.clone().into(),
+                    tool.name.into(),
                     metadata.to_string().into(),
                 ],
-                cwd: script.project.root.clone(),
+                cwd: tool.project.root.to_path_buf(),
                 env,
                 out_names: vec![],
                 stdin: None,
                 ceilings: Ceilings::default(),
                 begins_session: false,
-                share: Share {
-                    processes: crate::call::program::PROCESSES,
-                    memory: None,
-                    cpu: None,
-                },
+                share: Share { processes: defaults::PROCESSES, memory: None, cpu: None },
             },
             allowed: Allowed { time: TIME, with_progress: None },
             shown: usize::try_from(MOST).unwrap_or(usize::MAX),
             most: MOST,
-            spill: host.spill(),
+            spill: host.output_file(),
             questions: None,
             secrets: vec![],
-            files: Files::of(&script.project.root),
-            place,
+            files: Files::of(tool.project.root),
+            slot,
         };
         let ran = run::run(&host.nursery, &job, None).await.map_err(|error| error.to_string())?;
         match ran.end {
@@ -156,34 +117,6 @@ impl Hook {
             End::Late(..) => Err(format!("it took longer than {} s", TIME.as_secs())),
             End::TooMuch => Err("it said too much".to_owned()),
             End::Exceeded(why) => Err(why),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_allowed_one_by_one_or_all_at_once() {
-        let list = |said: &[(&str, &str)]| {
-            let env = said.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-            Allowlist::of(&env.collect())
-        };
-        let (names, otherwise) = ("MCPBASH_TOOL_ALLOWLIST", "MCPBASH_TOOL_ALLOW_DEFAULT");
-        assert!(list(&[]).is_none());
-        for (said, a, c) in [
-            (vec![(names, "a, b")], true, false),
-            (vec![(names, "b all")], true, true),
-            (vec![(names, "*")], true, true),
-            (vec![(names, "")], false, false),
-            (vec![(otherwise, "deny")], false, false),
-            (vec![(otherwise, "allow")], true, true),
-            (vec![(names, "a"), (otherwise, "deny")], true, false),
-            (vec![(names, "b"), (otherwise, "all")], true, true),
-        ] {
-            let list = list(&said).expect("something is said");
-            assert_eq!((list.has("a"), list.has("c")), (a, c), "{said:?}");
         }
     }
 }

@@ -1,12 +1,7 @@
 //! What a project written for mcp-bash registers instead of having it found.
 
-use crate::{
-    call_files::open_regular,
-    compat::mcp_bash,
-    host::Host,
-    project::{Project, elsewhere, place},
-    spawn,
-};
+use super::{ALLOW_HOOKS, is_remote_token, is_true, json_tool, means_yes, moved_folder, number};
+use crate::{call_files::open_regular, host::Host, spawn};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -38,18 +33,17 @@ impl Registered {
 
 /// What a project registers. A list that is wrong registers nothing of any kind, and nothing is
 /// found instead: what it would have hidden must not appear.
-pub(crate) fn registered(project: &Project, host: &Host) -> Result<Registered, String> {
-    let folder = project.folder("server.d");
-    let list = folder.join("register.json");
+pub(crate) fn registered(server: &Path, root: &Path, host: &Host) -> Result<Registered, String> {
+    let list = server.join("register.json");
     if list.is_file() || list.is_symlink() {
-        is_safe(&list, &project.root)?;
-        let longest = mcp_bash::number(host, "MCPBASH_MAX_MANUAL_REGISTRY_BYTES");
+        is_safe(&list, root)?;
+        let longest = number(&host.environment, "MCPBASH_MAX_MANUAL_REGISTRY_BYTES");
         return read(&list, longest.unwrap_or(LONGEST)).map(Registered);
     }
-    let hook = folder.join("register.sh");
-    if hook.is_file() && mcp_bash::is_true(host, "MCPBASH_ALLOW_PROJECT_HOOKS") {
-        is_safe(&hook, &project.root)?;
-        return run(&hook, project, host).map(Registered);
+    let hook = server.join("register.sh");
+    if hook.is_file() && is_true(&host.environment, ALLOW_HOOKS) {
+        is_safe(&hook, root)?;
+        return run(&hook, root, host).map(Registered);
     }
     Ok(Registered::default())
 }
@@ -86,11 +80,11 @@ fn read(path: &Path, longest: u64) -> Result<Map<String, Value>, String> {
 }
 
 /// Runs the hook in a shell that knows the functions it calls.
-fn run(hook: &Path, project: &Project, host: &Host) -> Result<Map<String, Value>, String> {
+fn run(hook: &Path, root: &Path, host: &Host) -> Result<Map<String, Value>, String> {
     let wrong = |why: String| format!("{}: {why}", hook.display());
     let mut command = Command::new("bash");
     command.arg(host.sdk().join("hooks.sh")).arg("register").arg(hook);
-    command.current_dir(&project.root).env_clear().envs(environment(project, host));
+    command.current_dir(root).env_clear().envs(environment(root, host));
     let done = patiently(&mut command).map_err(|error| wrong(error.to_string()))?;
     let Some(Output { status, stdout, stderr }) = done else {
         return Err(wrong(format!(
@@ -123,17 +117,17 @@ pub enum Checks {
 }
 
 /// Makes the checks of `health-checks.sh` in `server.d/`.
-pub(crate) fn checks(project: &Project, host: &Host) -> Checks {
-    let file = project.folder("server.d").join("health-checks.sh");
+pub(crate) fn checks(server: &Path, root: &Path, host: &Host) -> Checks {
+    let file = server.join("health-checks.sh");
     if !file.is_file() {
         return Checks::None;
     }
-    if let Err(why) = is_safe(&file, &project.root) {
+    if let Err(why) = is_safe(&file, root) {
         return Checks::Skipped(why);
     }
     let mut command = Command::new("bash");
     command.arg(host.sdk().join("hooks.sh")).arg("health").arg(&file);
-    command.current_dir(&project.root).env_clear().envs(environment(project, host));
+    command.current_dir(root).env_clear().envs(environment(root, host));
     match patiently(&mut command) {
         Ok(Some(Output { status, .. })) if status.success() => Checks::Passed,
         Ok(Some(Output { stderr, .. })) => {
@@ -149,8 +143,9 @@ pub(crate) fn variables(
     root: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, String> {
-    let file = place(root, &elsewhere(root, env), "server.d").join("env.sh");
-    if !file.is_file() || !mcp_bash::means_yes(env.get("MCPBASH_ALLOW_PROJECT_HOOKS")) {
+    let file =
+        moved_folder(root, "server.d", env).unwrap_or_else(|| root.join("server.d")).join("env.sh");
+    if !file.is_file() || !means_yes(env.get(ALLOW_HOOKS)) {
         return Ok(BTreeMap::new());
     }
     is_safe(&file, root)?;
@@ -175,15 +170,14 @@ pub(crate) fn variables(
 }
 
 /// What a hook sees: all the server does but its secret.
-pub(crate) fn environment(project: &Project, host: &Host) -> Vec<(OsString, OsString)> {
-    let own = host.whole_env().iter().filter(|(name, _)| !name.starts_with("MCPBASH_REMOTE_TOKEN"));
+pub(crate) fn environment(root: &Path, host: &Host) -> Vec<(OsString, OsString)> {
+    let own = host.environment.variables().iter().filter(|(name, _)| !is_remote_token(name));
     let mut env: Vec<(OsString, OsString)> =
         own.map(|(name, value)| (name.into(), value.into())).collect();
-    env.push(("PATH".into(), host.path().into()));
-    env.push(("MCPBASH_PROJECT_ROOT".into(), project.root.clone().into()));
+    env.push(("PATH".into(), host.environment.path().into()));
+    env.push(("MCPBASH_PROJECT_ROOT".into(), root.into()));
     env.push(("MCP_SDK".into(), host.sdk().into()));
-    env.push(("MCPBASH_JSON_TOOL".into(), "jq".into()));
-    env.push(("MCPBASH_JSON_TOOL_BIN".into(), host.jq.clone().into()));
+    env.extend(json_tool(&host.environment).map(|(name, value)| (name.into(), value)));
     env
 }
 
