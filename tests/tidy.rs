@@ -1,6 +1,7 @@
 //! The rules of ARCHITECTURE.md, section 5, checked on the text of the code.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -8,12 +9,13 @@ use zcp::wire::revision::METHODS;
 
 /// Longest file, in lines; tests at its foot not counted.
 const LONGEST: usize = 500;
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "crates/schema/src",
     "crates/wire/src",
     "crates/zcp/src",
     "crates/client/src",
     "crates/macros/src",
+    "crates/scripts/src",
     "crates/cli/src",
 ];
 /// Files that are longer, and why. An entry that is no longer needed is a mistake too.
@@ -141,6 +143,55 @@ fn scripts_start_processes_in_one_place() {
         let here = place.contains("src/spawn.rs");
         assert!(!starts || here, "{place} starts a process: {}", line.trim());
     }
+}
+
+/// The modules of a crate that a text names: `crate::name` and `crate::{name, name::other}`.
+fn modules_named(text: &str) -> BTreeSet<String> {
+    let word = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut all = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let Some(list) = rest.strip_prefix('{') else {
+            all.insert(word(rest));
+            continue;
+        };
+        let (mut depth, mut begins) = (0, true);
+        for (at, letter) in list.char_indices() {
+            match letter {
+                '}' if depth == 0 => break,
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => begins = true,
+                letter if begins && !letter.is_whitespace() => {
+                    all.insert(word(&list[at..]));
+                    begins = false;
+                }
+                _ => (),
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn modules_of_scripts_form_no_cycle() {
+    let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, text) in files("crates/scripts/src") {
+        let module = name.trim_start_matches("crates/scripts/src/").split(['/', '.']).next();
+        let module = module.unwrap_or_default().to_owned();
+        let others = modules_named(&text).into_iter().filter(|other| *other != module);
+        used.entry(module.clone()).or_default().extend(others);
+    }
+    // The root uses all of them. What is left after taking away all that use nothing is a cycle.
+    used.remove("lib");
+    while let Some(name) =
+        used.iter().find(|(_, uses)| uses.is_empty()).map(|(name, _)| name.clone())
+    {
+        used.remove(&name);
+        used.values_mut().for_each(|uses| drop(uses.remove(&name)));
+    }
+    assert!(used.is_empty(), "modules that use each other: {used:#?}");
 }
 
 #[test]
