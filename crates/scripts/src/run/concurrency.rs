@@ -130,7 +130,7 @@ impl Slot {
     }
 
     /// Gives the slot to another script and takes one among those that wait, unless too many do.
-    pub(crate) fn wait(&self) -> Result<()> {
+    pub(crate) fn park(&self) -> Result<()> {
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
             return Err(CallError::new(format!(
                 "{} scripts of this server wait for an answer, which is its limit: try again later",

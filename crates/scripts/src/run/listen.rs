@@ -199,7 +199,7 @@ impl<'a> Listener<'a> {
             // What is answered at once needs nobody's place, and so does a run that ends here.
             Poll::Ready(answer) => answer,
             Poll::Pending => {
-                self.job.slot.wait()?;
+                self.job.slot.park()?;
                 let answer = asking.await;
                 self.job.slot.resume().await?;
                 answer

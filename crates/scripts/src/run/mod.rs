@@ -6,6 +6,7 @@ pub(crate) mod concurrency;
 pub(crate) mod exit_status;
 mod leader;
 mod listen;
+mod proc_stat;
 mod process;
 mod process_tree;
 pub(crate) mod sandbox;
@@ -137,7 +138,12 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
         };
         let mut streams = pin!(streams.fuse());
         let end = tokio::select! {
-            status = running.wait() => End::Exited(status?),
+            // An event before its end counts: without a reader of its output it ends by a signal.
+            status = running.wait() => match happened.try_recv() {
+                Ok(Event::TooMuch) => End::TooMuch,
+                Ok(Event::Failed(error)) => return Err(error),
+                Err(_) => End::Exited(status?),
+            },
             Some(event) = happened.recv() => match event {
                 Event::TooMuch => {
                     running.end().await?;

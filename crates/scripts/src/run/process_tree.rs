@@ -9,7 +9,10 @@
 //!   a sandbox does not allow to change it.
 //! - `ZCP_CALL=NAME-NUMBER` is in its environment, for systems that do not let the limit be set.
 
-use super::leader::Group;
+use super::{
+    leader::Group,
+    proc_stat::{Identity, Process, process, processes},
+};
 use rustix::{
     param::page_size,
     process::{Pid, Signal, WaitOptions, kill_process, waitpid},
@@ -77,9 +80,6 @@ pub(crate) struct Tracked {
     number: u64,
     run: Arc<Run>,
 }
-
-/// A process that is there now: another one gets its number later, but not its start.
-type Identity = (i32, u64);
 
 /// A process with the tag of a run: the number of that.
 type Tagged<'a> = (&'a Process, u64);
@@ -169,13 +169,13 @@ impl ProcessTree {
         let processes = processes();
         let runs: Vec<(u64, Arc<Run>)> =
             self.runs().iter().map(|(number, run)| (*number, run.clone())).collect();
-        let tagged = self.tagged(&processes, others);
+        let seen = Seen::new(&processes, self.tagged(&processes, others));
         for (number, run) in &runs {
             if let Some(leader) = run.group.get().and_then(|group| group.id()) {
-                run.judge(of_run(leader, *number, &processes, &tagged).into_values());
+                run.judge(seen.of_run(leader, *number).into_values());
             }
         }
-        for (process, number) in tagged {
+        for (process, number) in seen.tagged {
             let was_running = runs.iter().any(|(running, _)| *running == number);
             // It may have begun after the runs were looked at.
             if !was_running && !self.runs().contains_key(&number) {
@@ -262,28 +262,42 @@ impl ProcessTree {
     }
 }
 
-/// The processes of a run: those of its group, all that came of them, and those that left both and
-/// still have the tag.
-fn of_run<'a>(
-    leader: Pid,
-    number: u64,
-    processes: &'a [Process],
-    tagged: &[Tagged<'a>],
-) -> HashMap<i32, &'a Process> {
-    let leader = leader.as_raw_pid();
-    let group = processes.iter().filter(|process| process.group == leader);
-    let mut all: HashMap<i32, &Process> = group.map(|process| (process.id, process)).collect();
-    let mut parents: Vec<i32> = all.keys().copied().chain([leader]).collect();
-    while let Some(parent) = parents.pop() {
-        for child in processes.iter().filter(|process| process.parent == parent) {
-            if all.insert(child.id, child).is_none() {
-                parents.push(child.id);
+/// All processes at one time.
+struct Seen<'a> {
+    by_group: HashMap<i32, Vec<&'a Process>>,
+    by_parent: HashMap<i32, Vec<&'a Process>>,
+    tagged: Vec<Tagged<'a>>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(processes: &'a [Process], tagged: Vec<Tagged<'a>>) -> Self {
+        let (mut by_group, mut by_parent) =
+            (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for process in processes {
+            by_group.entry(process.group).or_default().push(process);
+            by_parent.entry(process.parent).or_default().push(process);
+        }
+        Self { by_group, by_parent, tagged }
+    }
+
+    /// The processes of a run: those of its group, all that came of them, and those that left both
+    /// and still have the tag.
+    fn of_run(&self, leader: Pid, number: u64) -> HashMap<i32, &'a Process> {
+        let leader = leader.as_raw_pid();
+        let group = self.by_group.get(&leader).into_iter().flatten();
+        let mut all: HashMap<i32, &Process> = group.map(|one| (one.id, *one)).collect();
+        let mut parents: Vec<i32> = all.keys().copied().chain([leader]).collect();
+        while let Some(parent) = parents.pop() {
+            for child in self.by_parent.get(&parent).into_iter().flatten() {
+                if all.insert(child.id, child).is_none() {
+                    parents.push(child.id);
+                }
             }
         }
+        let left = self.tagged.iter().filter(|(one, of)| *of == number && !one.is_dead);
+        all.extend(left.map(|(process, _)| (process.id, *process)));
+        all
     }
-    let left = tagged.iter().filter(|(process, of)| *of == number && !process.is_dead);
-    all.extend(left.map(|(process, _)| (process.id, *process)));
-    all
 }
 
 /// Waits until something runs. Gives nothing when the tree is gone.
@@ -380,47 +394,4 @@ impl Drop for Tracked {
         // What it left is looked for once more.
         self.tree.changed.notify_one();
     }
-}
-
-/// A process, as far as it matters.
-#[derive(Debug)]
-struct Process {
-    id: i32,
-    parent: i32,
-    group: i32,
-    ticks: u64,
-    started: u64,
-    pages: u64,
-    /// It has ended, and nobody has asked how.
-    is_dead: bool,
-}
-
-impl Process {
-    fn identity(&self) -> Identity {
-        (self.id, self.started)
-    }
-}
-
-/// All processes, where the system tells.
-fn processes() -> Vec<Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(process).collect()
-}
-
-fn process(id: i32) -> Option<Process> {
-    let line = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in brackets, may have anything in it.
-    let (_, rest) = line.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    Some(Process {
-        id,
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        ticks: number(11)? + number(12)?,
-        started: number(19)?,
-        pages: number(21)?,
-        is_dead: matches!(fields.first(), Some(&("Z" | "X"))),
-    })
 }
