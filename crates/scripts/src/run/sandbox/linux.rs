@@ -154,15 +154,15 @@ fn calls() -> Result<(), Box<dyn Error>> {
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, Qword, SeccompCmpOp::Ne, 0)?,
     ];
-    // The limit that marks the processes of a run: it has to stay as it is.
-    let mark = u64::from(libc::RLIMIT_RTTIME);
-    let own_mark = [
-        SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, mark)?,
+    // `RLIMIT_RTTIME` has the tag of the run: see `process_tree`. A script must not change it.
+    let tag = u64::from(libc::RLIMIT_RTTIME);
+    let own_tag = [
+        SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, tag)?,
         SeccompCondition::new(2, Qword, SeccompCmpOp::Ne, 0)?,
     ];
-    let limits = vec![SeccompRule::new(limits.into())?, SeccompRule::new(own_mark.into())?];
+    let limits = vec![SeccompRule::new(limits.into())?, SeccompRule::new(own_tag.into())?];
     refused.push((libc::SYS_prlimit64, limits));
-    refused.push((libc::SYS_setrlimit, vec![one(0, SeccompCmpOp::Eq, mark)?]));
+    refused.push((libc::SYS_setrlimit, vec![one(0, SeccompCmpOp::Eq, tag)?]));
     let bits = |flags: i32| {
         let flags = u64::from(flags.cast_unsigned());
         one(0, SeccompCmpOp::MaskedEq(flags), flags)
