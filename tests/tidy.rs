@@ -9,13 +9,14 @@ use zcp::wire::revision::METHODS;
 
 /// Longest file, in lines; tests at its foot not counted.
 const LONGEST: usize = 500;
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "crates/schema/src",
     "crates/wire/src",
     "crates/zcp/src",
     "crates/client/src",
     "crates/gateway/src",
     "crates/macros/src",
+    "crates/scripts/src",
     "crates/cli/src",
 ];
 /// Files that are longer, and why. An entry that is no longer needed is a mistake too.
@@ -149,86 +150,34 @@ fn the_client_asks_for_the_era_in_three_files() {
     }
 }
 
-/// The modules of the client. Each uses only modules before it.
-const CLIENT_LAYERS: [&str; 11] = [
-    "support",
-    "error",
-    "oauth",
-    "transport",
-    "request",
-    "connection",
-    "client",
-    "builder",
-    "icons",
-    "skills",
-    "group",
-];
+/// Files with a static that holds state, and why.
+const STATICS: &[(&str, &str)] = &[];
+/// Files that start a task without an owner, and why.
+const DETACHED: &[(&str, &str)] = &[];
 
-/// The top-level modules of its own crate that a text names.
-fn modules_named(text: &str) -> BTreeSet<String> {
-    let first = |path: &str| {
-        let inside = |c: &char| c.is_alphanumeric() || *c == '_';
-        path.trim().chars().take_while(inside).collect::<String>()
-    };
-    let mut found = BTreeSet::new();
-    for (at, start) in text.match_indices("crate::") {
-        let rest = &text[at + start.len()..];
-        let Some(list) = rest.strip_prefix('{') else {
-            found.insert(first(rest));
-            continue;
-        };
-        let (mut depth, mut path) = (0, String::new());
-        for c in list.chars() {
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => found.extend([first(&std::mem::take(&mut path))]),
-                _ if depth == 0 => path.push(c),
-                _ => (),
-            }
-        }
-        found.insert(first(&path));
-    }
-    found.remove("");
-    found
-}
-
-#[test]
-fn modules_of_the_client_import_in_one_direction() {
-    let sample =
-        "use crate::{\n client::{Client, task::Task},\n error::Result,\n};\ncrate::oauth::x()";
-    let named = BTreeSet::from(["client", "error", "oauth"].map(str::to_owned));
-    assert_eq!(modules_named(sample), named);
-    let mut texts: BTreeMap<String, String> = BTreeMap::new();
-    for (place, line) in code("crates/client/src") {
-        let module = place.trim_start_matches("crates/client/src/");
-        let module = module.split(['/', '.']).next().unwrap_or_default();
-        let text = texts.entry(module.to_owned()).or_default();
-        *text += &line;
-        *text += "\n";
-    }
-    for (module, text) in texts.iter().filter(|(module, _)| *module != "lib") {
-        let place = |name: &str| CLIENT_LAYERS.iter().position(|layer| *layer == name);
-        let own = place(module).unwrap_or_else(|| panic!("`{module}` has no place in the list"));
-        for used in modules_named(text) {
-            let below = place(&used).is_some_and(|other| other <= own);
-            assert!(below, "`{module}` uses `{used}`, which is above it");
-        }
-    }
+/// Whether a line declares a static, rather than naming the lifetime.
+fn is_static(line: &str) -> bool {
+    let line = line.trim_start();
+    let line = line.strip_prefix("pub").map_or(line, |rest| {
+        rest.strip_prefix("(crate)").or(rest.strip_prefix("(super)")).unwrap_or(rest).trim_start()
+    });
+    line.starts_with("static ")
 }
 
 #[test]
 fn nothing_is_hidden_in_statics_or_tasks() {
+    assert!(is_static("    pub(crate) static SEEN: Mutex<u8> = Mutex::new(0);"));
+    assert!(is_static("static SEEN: Mutex<u8>") && !is_static("fn of(name: &'static Mutex<u8>)"));
     for folder in CRATES {
         for (place, line) in code(folder) {
             let inner = ["Mutex", "Atomic", "OnceLock", "LazyLock", "RwLock", "RefCell"];
-            let hidden = has_word(&line, "static ")
-                && inner.iter().any(|cell| line.contains(cell))
-                && !line.contains("'static");
-            assert!(!hidden, "{place} hides state: {}", line.trim());
+            let hidden = is_static(&line) && inner.iter().any(|cell| line.contains(cell));
+            let known = STATICS.iter().any(|(file, _)| place.contains(file));
+            assert!(!hidden || known, "{place} hides state: {}", line.trim());
             assert!(!line.contains("task_local!"), "{place} hides state in a task");
-            assert!(!line.contains("tokio::spawn"), "{place} starts a task nobody owns");
+            let detached = line.contains("tokio::spawn") || line.contains("TaskTracker::new().spawn");
+            let known = DETACHED.iter().any(|(file, _)| place.contains(file));
+            assert!(!detached || known, "{place} starts a task nobody owns");
             // What the macros write lands in other people's code, where a lint may or may not fire.
             let written = place.contains("crates/macros") || !line.contains("#[allow");
             assert!(written, "{place}: use #[expect(.., reason = \"..\")]");
@@ -245,6 +194,95 @@ fn scripts_start_processes_in_one_place() {
         let here = place.contains("src/spawn.rs");
         assert!(!starts || here, "{place} starts a process: {}", line.trim());
     }
+}
+
+/// The modules of a crate that a text names: `crate::name` and `crate::{name, name::other}`.
+fn modules_named(text: &str) -> BTreeSet<String> {
+    let word = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut all = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let Some(list) = rest.strip_prefix('{') else {
+            all.insert(word(rest));
+            continue;
+        };
+        let (mut depth, mut begins) = (0, true);
+        for (at, letter) in list.char_indices() {
+            match letter {
+                '}' if depth == 0 => break,
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => begins = true,
+                letter if begins && !letter.is_whitespace() => {
+                    all.insert(word(&list[at..]));
+                    begins = false;
+                }
+                _ => (),
+            }
+        }
+    }
+    all
+}
+
+/// The top-level modules of a crate, and the other ones that each of them names.
+fn uses(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, text) in files(folder) {
+        let module = name.trim_start_matches(folder).trim_start_matches('/');
+        let module = module.split(['/', '.']).next().unwrap_or_default().to_owned();
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let named = modules_named(&code.collect::<Vec<_>>().join("\n"));
+        used.entry(module).or_default().extend(named);
+    }
+    // The root uses all of them.
+    used.retain(|module, _| module != "lib" && module != "main");
+    let modules: BTreeSet<String> = used.keys().cloned().collect();
+    for (module, others) in &mut used {
+        others.retain(|other| other != module && modules.contains(other));
+    }
+    used
+}
+
+/// What is left after taking away again and again all modules that use none of the others.
+fn cycle(mut used: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, BTreeSet<String>> {
+    loop {
+        let left: BTreeSet<String> = used.keys().cloned().collect();
+        used.values_mut().for_each(|others| others.retain(|other| left.contains(other)));
+        used.retain(|_, others| !others.is_empty());
+        if used.len() == left.len() {
+            return used;
+        }
+    }
+}
+
+#[test]
+fn modules_of_a_crate_form_no_cycle() {
+    for folder in CRATES {
+        let used = uses(folder);
+        assert!(!used.is_empty(), "{folder} has no modules");
+        let cycle = cycle(used);
+        assert!(cycle.is_empty(), "modules of {folder} use each other: {cycle:#?}");
+    }
+}
+
+#[test]
+fn a_planted_cycle_is_found() {
+    let sample =
+        "use crate::{\n client::{Client, task::Task},\n error::Result,\n};\ncrate::oauth::x()";
+    let named = BTreeSet::from(["client", "error", "oauth"].map(str::to_owned));
+    assert_eq!(modules_named(sample), named);
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let mut used = BTreeMap::from([
+        ("a".to_owned(), set(&["b", "d"])),
+        ("b".to_owned(), set(&["c"])),
+        ("c".to_owned(), set(&["d"])),
+        ("d".to_owned(), set(&[])),
+    ]);
+    assert!(cycle(used.clone()).is_empty());
+    used.insert("d".to_owned(), set(&["b"]));
+    let found: Vec<String> = cycle(used).into_keys().collect();
+    assert_eq!(found, ["a", "b", "c", "d"]);
 }
 
 #[test]

@@ -225,6 +225,16 @@ fn is_of_kernel(path: &Path) -> bool {
         && !path.starts_with("/dev/shm")
 }
 
+/// How much of a file is read to know it.
+pub(crate) const HEAD: u64 = 8 * 1024;
+
+/// How a file begins.
+pub(crate) fn head(path: &Path) -> Vec<u8> {
+    let mut head = vec![];
+    let read = open_regular(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.map_or(vec![], |_| head)
+}
+
 /// All bytes of a regular file of at most `largest`.
 pub(crate) fn read_regular(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     whole(open_regular(path)?, largest)

@@ -11,6 +11,8 @@ use std::{
 };
 use zcp::{Content, ResourceContents};
 
+/// The extension of user interfaces.
+pub(crate) const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// The largest file that becomes part of an answer.
 pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
 /// How many bytes of files and of texts beside its output a call's answer has, together.

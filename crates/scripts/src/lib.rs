@@ -1,53 +1,33 @@
 #![doc = include_str!("docs/crate.md")]
 
-mod answer;
-mod arguments;
 mod call;
 mod call_files;
-mod catalog;
-mod completions;
-mod confine;
+mod compat;
 mod content;
-mod convert;
-mod globs;
 mod host;
-mod icons;
-mod interpreter;
 mod manifest;
-mod mcp_bash;
-mod observe;
-mod pages;
+mod offers;
 mod policy;
-mod program;
 mod project;
-mod prompts;
 mod providers;
-mod register;
-mod remote;
-mod resources;
+mod redact;
 mod run;
-mod scan;
-mod script;
-mod secrets;
-mod settings;
-mod skills;
 mod spawn;
-mod template;
-mod turns;
-mod ui;
-mod watch;
 
-pub use catalog::Program;
-pub use confine::{CONFINED, become_confined, sandbox};
+pub use call::tool::Program;
+pub use compat::mcp_bash::registered::Checks;
+use compat::mcp_bash::{self, registered, remote_token::Remote};
 use futures_util::{StreamExt, stream::BoxStream};
-use host::Host;
-pub use observe::{Observed, Outcome};
-pub use pages::page_templates;
-pub use project::Mount;
-pub use register::Checks;
-use remote::Remote;
+pub use host::observers::{Observed, Outcome};
+use host::{Environment, Host, secrets};
+use manifest::icons;
+pub use offers::ui_templates::page_templates;
+use offers::{follow::follow, ui};
+pub use project::{Mount, settings::Setting};
+use project::{file_watch::FileWatch, settings};
+use run::concurrency::Bounds;
+pub use run::sandbox::{CONFINED, become_confined, sandbox};
 use serde_json::json;
-pub use settings::Setting;
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -59,11 +39,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use watch::Watching;
 use zcp::{Catalog, Provider, Server};
-
-/// The extension of user interfaces.
-pub(crate) const UI: &str = "io.modelcontextprotocol/ui";
 
 /// A folder of scripts. What is in it can be called for as long as this is there, and changes with
 /// it.
@@ -101,7 +77,7 @@ impl Processes {
     /// when the server has stopped.
     pub async fn end(&self) {
         self.0.nursery.close().await;
-        self.0.log.close().await;
+        self.0.observers.log.close().await;
         self.0.remove();
     }
 }
@@ -121,7 +97,7 @@ impl Scripts {
         Folder {
             root: root.into(),
             command: None,
-            env: host::environment(),
+            env: Environment::of_process(),
             temporary: std::env::temp_dir(),
         }
     }
@@ -133,7 +109,7 @@ impl Scripts {
 
     /// What the folder's settings come to, and where each of them comes from.
     pub fn settings(&self) -> Vec<Setting> {
-        settings::settings(&self.project, &self.host)
+        settings::settings(&self.project, &self.host.environment)
     }
 
     /// What kind of folder it is, in a few words.
@@ -154,13 +130,16 @@ impl Scripts {
         server = icons.into_iter().fold(server, Server::icon);
         server = self.remote.clone().into_iter().fold(server, |server, one| one.guard(server));
         // Clients that show pages are told that there may be some.
-        server.extension(UI, json!({ "mimeTypes": [ui::MIME] })).provide(self)
+        server.extension(content::UI_EXTENSION, json!({ "mimeTypes": [ui::MIME] })).provide(self)
     }
 
     /// Makes the project's own checks of its health, if it has any.
     pub async fn checks(&self) -> Checks {
         let (project, host) = (self.project.clone(), self.host.clone());
-        let made = tokio::task::spawn_blocking(move || register::checks(&project, &host)).await;
+        let made = tokio::task::spawn_blocking(move || {
+            registered::checks(&project.folder("server.d"), &project.root, &host)
+        });
+        let made = made.await;
         made.unwrap_or_else(|error| Checks::Failed(error.to_string()))
     }
 
@@ -199,7 +178,7 @@ impl Scripts {
     /// A value of the project's files as it is, or the secret it refers to.
     pub async fn revealed(&self, value: &str) -> Result<String, String> {
         match secrets::is_reference(value) {
-            true => secrets::fetch(value, &self.host, &self.project.root).await,
+            true => secrets::fetch(value, &self.host.environment, &self.project.root).await,
             false => Ok(value.to_owned()),
         }
     }
@@ -258,16 +237,19 @@ impl Folder {
             ));
         }
         let remote = Remote::of(&self.env)?;
-        let set = register::variables(&root, &self.env).unwrap_or_else(|why| {
+        let set = registered::variables(&root, &self.env).unwrap_or_else(|why| {
             tracing::warn!("the project sets no variables: {why}");
             BTreeMap::new()
         });
-        let host = Host::new(self.command.as_deref(), self.env, set, &self.temporary)?;
-        let host = Arc::new(host);
+        let mut env = self.env.clone();
+        env.extend(set.clone());
+        let bounds = Bounds::of(&env, mcp_bash::MAX_CONCURRENT);
+        let command = self.command.as_deref();
+        let host = Arc::new(Host::new(command, self.env, set, bounds, &self.temporary)?);
         // Watched before it is looked at, so that nothing falls between.
-        let folders = project::elsewhere(&root, host.whole_env()).into_values();
-        let watching = Watching::new(&root, folders);
-        let first = catalog::look(&root, &host);
+        let folders = project::elsewhere(&root, host.environment.variables()).into_values();
+        let watch = FileWatch::new(&root, folders);
+        let first = offers::look(&root, &host);
         let project = first.project.clone();
         let (running, programs) = channel::channel(first.programs);
         if first.is_empty && first.mistakes.is_empty() {
@@ -276,12 +258,12 @@ impl Folder {
         }
         let own = project.policy.own_files();
         let (catalogs, catalog) = channel::channel(Arc::new(first.catalog));
-        let (guarding, has_policy) = channel::channel(project.policy.is_set());
+        let (guarding, has_policy) = channel::channel(project.has_policy());
         let (complaints, mistakes) = channel::channel(first.mistakes);
         let (tell, updated) = mpsc::channel(1024);
         let stop = CancellationToken::new();
-        let following = watching.follow(root, host.clone(), own, move |snapshot, changed| {
-            guarding.send_replace(snapshot.project.policy.is_set());
+        let following = follow(watch, root, host.clone(), own, move |snapshot, changed| {
+            guarding.send_replace(snapshot.project.has_policy());
             catalogs.send_replace(Arc::new(snapshot.catalog));
             running.send_replace(snapshot.programs);
             complaints.send_if_modified(|before| {

@@ -3,8 +3,8 @@
 //! Every descriptor of the server is close-on-exec, always. Those that are meant for a child lose
 //! the flag in the child, between `fork` and `exec`, so no other process can inherit them.
 
-use crate::run::Member;
 use command_fds::CommandFdExt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     io,
     os::fd::OwnedFd,
@@ -13,23 +13,20 @@ use std::{
 };
 use tokio::process::{Child, Command};
 
-/// Held while a process is started. The mark of a run is a resource limit of this process, which a
-/// child inherits: it is set for one child at a time.
+/// Held while a process is started. A run is tagged by a resource limit of this process, which its
+/// child inherits: the limit is set for one child at a time.
 static STARTING: Mutex<()> = Mutex::new(());
 
 fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the first process of a run. Its descriptors are closed here once it has them.
-pub(crate) fn run(
-    mut command: Command,
-    descriptors: Vec<OwnedFd>,
-    member: &Member,
-) -> io::Result<Child> {
+/// Starts the first process of a run, whose `RLIMIT_RTTIME` is `tag`. Its descriptors are closed here
+/// once it has them.
+pub(crate) fn run(mut command: Command, descriptors: Vec<OwnedFd>, tag: u64) -> io::Result<Child> {
     command.preserved_fds(descriptors);
     let _alone = starting();
-    let _marking = member.marking();
+    let _tagged = Tagged::with(tag);
     command.spawn()
 }
 
@@ -43,4 +40,30 @@ pub(crate) fn child(command: &mut Command) -> io::Result<Child> {
 pub(crate) fn blocking(command: &mut process::Command) -> io::Result<process::Child> {
     let _alone = starting();
     command.spawn()
+}
+
+/// This process while its soft `RLIMIT_RTTIME` is a tag. Dropping it sets the limit back.
+///
+/// The limit bounds processes with real-time scheduling, which scripts do not use, and its values
+/// here are too high to bound anybody. Every process started meanwhile inherits it.
+#[must_use]
+struct Tagged(Rlimit);
+
+impl Tagged {
+    fn with(tag: u64) -> Self {
+        let before = getrlimit(Resource::Rttime);
+        let limit = Rlimit { current: Some(tag), maximum: before.maximum };
+        if let Err(error) = setrlimit(Resource::Rttime, limit) {
+            tracing::debug!("a process is tagged by its environment alone: {error}");
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Tagged {
+    fn drop(&mut self) {
+        if let Err(error) = setrlimit(Resource::Rttime, self.0) {
+            tracing::warn!("RLIMIT_RTTIME could not be set back: {error}");
+        }
+    }
 }

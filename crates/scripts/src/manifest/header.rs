@@ -8,9 +8,11 @@
 //! # @read-only
 //! ```
 
-use super::{AsTask, Form, Manifest, Sandbox, params, size_of, time_of, time_said};
-use serde_json::{Map, Value, json};
-use zcp::wire::mcp::tools::ToolAnnotations;
+use super::{
+    Manifest,
+    docstring::{docstring, sections},
+    tags::tags,
+};
 
 /// Lines in which projects written for mcp-bash put their one-line header.
 const INLINE_LINES: usize = 10;
@@ -126,261 +128,15 @@ fn is_directive(line: &str) -> bool {
     matches!(line, "\"use strict\"" | "'use strict'")
 }
 
-fn is_for_others(line: &str) -> bool {
+pub(super) fn is_for_others(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || FOR_OTHERS.iter().any(|start| line.starts_with(start))
-}
-
-/// A Python docstring, if it is the first statement that does something.
-fn docstring<'a>(lines: &'a [&'a str]) -> Option<Vec<&'a str>> {
-    let says_nothing = |line: &str| {
-        line.is_empty() || line.starts_with('#') || line.starts_with("from __future__ import ")
-    };
-    let first = lines.iter().position(|line| !says_nothing(line.trim()))?;
-    let line = lines[first].trim_start().trim_start_matches(['r', 'R', 'u', 'U']);
-    let quotes = ["\"\"\"", "'''"].into_iter().find(|quotes| line.starts_with(quotes))?;
-    let mut inside = vec![];
-    let line = &line[3..];
-    if let Some(end) = line.find(quotes) {
-        return Some(vec![&line[..end]]);
-    }
-    inside.push(line);
-    for line in &lines[first + 1..] {
-        if let Some(end) = line.find(quotes) {
-            inside.push(&line[..end]);
-            return Some(inside);
-        }
-        inside.push(line.trim_end());
-    }
-    None
-}
-
-/// A docstring's list of arguments as tags: `Args:` with indented lines, or `:param name: words`.
-fn sections(lines: &[&str]) -> Vec<String> {
-    let (mut out, mut inside, mut skipping) = (vec![], None, false);
-    for line in lines {
-        let (trimmed, indent) = (line.trim(), line.len() - line.trim_start().len());
-        if matches!(trimmed, "Args:" | "Arguments:" | "Parameters:") {
-            (inside, skipping) = (Some(indent), false);
-            continue;
-        }
-        let section = trimmed.strip_suffix(':').is_some_and(|name| {
-            matches!(
-                name,
-                "Returns" | "Raises" | "Yields" | "Examples" | "Example" | "Note" | "Notes"
-            )
-        });
-        if section {
-            (inside, skipping) = (None, true);
-            continue;
-        }
-        if let Some(rest) = trimmed.strip_prefix(":param ") {
-            out.push(format!("@param {}", sphinx(rest)));
-        } else if [":return", ":raise", ":type", ":rtype"]
-            .iter()
-            .any(|tag| trimmed.starts_with(tag))
-        {
-        } else if let Some(start) = inside {
-            match trimmed.is_empty() {
-                true => (),
-                false if indent <= start => {
-                    inside = None;
-                    out.push((*line).to_owned());
-                }
-                false => match google(trimmed) {
-                    Some(tag) => out.push(tag),
-                    None => out.push(format!("  {trimmed}")),
-                },
-            }
-        } else if !skipping || trimmed.starts_with('@') {
-            out.push((*line).to_owned());
-        }
-    }
-    out
-}
-
-/// `name (type, optional): words`, or `name: words`.
-fn google(line: &str) -> Option<String> {
-    let (head, words) = line.split_once(':')?;
-    let (name, kind) = match head.split_once('(') {
-        Some((name, kind)) => (name.trim(), kind.trim_end().trim_end_matches(')')),
-        None => (head.trim(), ""),
-    };
-    if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
-        return None;
-    }
-    let optional = kind.contains("optional");
-    let kind = kind.split(',').next().unwrap_or_default().trim();
-    let kind = match kind {
-        "optional" => "",
-        kind => kind,
-    };
-    let kind = kind
-        .strip_prefix("list[")
-        .and_then(|kind| kind.strip_suffix(']'))
-        .map_or_else(|| kind.to_owned(), |item| format!("{item}[]"));
-    let name = if optional { format!("[{name}]") } else { name.to_owned() };
-    Some(format!("@param {name} {kind} {}", words.trim()))
-}
-
-/// `type name: words`, or `name: words`.
-fn sphinx(rest: &str) -> String {
-    let (head, words) = rest.split_once(':').unwrap_or((rest, ""));
-    match head.trim().rsplit_once(' ') {
-        Some((kind, name)) => format!("{name} {kind} {}", words.trim()),
-        None => format!("{} {}", head.trim(), words.trim()),
-    }
-}
-
-/// Words up to the first tag are the description; then each tag says one thing.
-fn tags<S: AsRef<str>>(lines: &[S]) -> Result<Manifest, String> {
-    let mut said = Manifest::default();
-    let (mut description, mut tags) = (Vec::<String>::new(), Vec::<String>::new());
-    for line in lines.iter().map(AsRef::as_ref) {
-        let trimmed = line.trim();
-        if is_for_others(trimmed) && !trimmed.is_empty() {
-            continue;
-        }
-        match (trimmed.strip_prefix('@'), tags.last_mut()) {
-            (Some(tag), _) => tags.push(tag.to_owned()),
-            // A tag goes on in the lines below it.
-            (None, Some(tag)) if !trimmed.is_empty() => {
-                tag.push(' ');
-                tag.push_str(trimmed);
-            }
-            (None, Some(_)) => (),
-            (None, None) => description.push(trimmed.to_owned()),
-        }
-    }
-    let description = description.join("\n");
-    said.description = Some(description.trim().to_owned()).filter(|text| !text.is_empty());
-    for tag in &tags {
-        let (name, rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
-        apply(&mut said, name, rest.trim()).map_err(|why| format!("`@{tag}`: {why}"))?;
-    }
-    Ok(said)
-}
-
-fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
-    let text = || Some(rest.to_owned());
-    match name {
-        "param" | "arg" | "argument" => {
-            let (name, mut schema, needed) = params::shorthand(rest)?;
-            if !needed && schema.get("default").is_none() {
-                schema["required"] = json!(false);
-            }
-            said.params.get_or_insert_with(Map::new).insert(name, schema);
-        }
-        "name" => said.name = text(),
-        "title" => said.title = text(),
-        "description" => said.description = text(),
-        "returns" | "return" | "output" => returns(said, rest)?,
-        "output-files" => said.output_files = Some(true),
-        "args" => said.args = Some(Form::parse(rest)?),
-        "command" | "run" => {
-            said.command = Some(shell_words::split(rest).map_err(|error| error.to_string())?);
-        }
-        "cwd" => said.cwd = Some(rest.into()),
-        "env" => match rest.split_once('=') {
-            Some((name, value)) => drop(said.env.insert(name.trim().into(), value.trim().into())),
-            None => said
-                .env_allow
-                .extend(rest.split([' ', ',']).filter(|n| !n.is_empty()).map(str::to_owned)),
-        },
-        "timeout" => said.timeout = Some(time_said(&json!(rest))?),
-        "timeout-hint" => said.timeout_hint = text(),
-        "progress-extends-timeout" => said.progress_extends_timeout = Some(true),
-        "max-timeout" => said.max_timeout = Some(time_said(&json!(rest))?),
-        "task" => {
-            said.task = Some(match rest {
-                "" | "allowed" => AsTask::Allowed,
-                "only" | "required" => AsTask::Only,
-                _ => return Err("say nothing, or `only`".to_owned()),
-            });
-        }
-        "limit" => limit(said, rest)?,
-        "sandbox" => match rest {
-            "" => said.sandbox = Some(Sandbox::CLOSED),
-            rule => said.sandbox.get_or_insert(Sandbox::OPEN).forbid(rule)?,
-        },
-        "icon" => said.icons.push(json!({ "src": rest })),
-        "hidden" | "not-a-tool" => said.enabled = Some(false),
-        "meta" => {
-            let (key, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, "true"));
-            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-            said.meta.get_or_insert_with(Map::new).insert(key.to_owned(), value);
-        }
-        "read-only" => hint(said, |hints| hints.read_only_hint = Some(true)),
-        "destructive" => hint(said, |hints| hints.destructive_hint = Some(true)),
-        "not-destructive" => hint(said, |hints| hints.destructive_hint = Some(false)),
-        "idempotent" => hint(said, |hints| hints.idempotent_hint = Some(true)),
-        "open-world" => hint(said, |hints| hints.open_world_hint = Some(true)),
-        "closed-world" => hint(said, |hints| hints.open_world_hint = Some(false)),
-        // `@author` and the like are for people. What a slip would have forbidden must not be allowed.
-        _ => {
-            return super::no_slip(name, TAGS).map_err(|meant| format!("did you mean `@{meant}`?"));
-        }
-    }
-    Ok(())
-}
-
-/// The tags that mean something, but for the other names some of them have.
-const TAGS: &str = "param name title description returns output-files args command cwd env timeout timeout-hint \
-    progress-extends-timeout max-timeout task limit sandbox icon hidden meta read-only destructive \
-    not-destructive idempotent open-world closed-world";
-
-fn hint(said: &mut Manifest, set: impl FnOnce(&mut ToolAnnotations)) {
-    set(said.annotations.get_or_insert_default());
-}
-
-/// A MIME type, or the schema of the structure it gives.
-fn returns(said: &mut Manifest, rest: &str) -> Result<(), String> {
-    let is_schema = |text: &str| {
-        let inside = text.strip_prefix('{').map(str::trim_start);
-        inside.is_some_and(|inside| inside.starts_with(['"', '}']))
-    };
-    match rest {
-        schema if is_schema(schema) => {
-            said.output_schema =
-                Some(serde_json::from_str::<Value>(schema).map_err(|error| error.to_string())?);
-        }
-        "json" => said.returns = Some("application/json".into()),
-        "text" => said.returns = Some("text/plain".into()),
-        // A type of JSDoc says nothing of what is printed.
-        kind if kind.starts_with('{') => (),
-        mime => {
-            let mime = mime.split_whitespace().next().unwrap_or_default();
-            // Words for people are no type.
-            said.returns = mime.contains('/').then(|| mime.to_owned());
-        }
-    }
-    Ok(())
-}
-
-fn limit(said: &mut Manifest, rest: &str) -> Result<(), String> {
-    let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let number = || value.trim().parse::<u64>().map_err(|_| format!("`{value}` is no number"));
-    let limits = &mut said.limits;
-    match name {
-        "output" => limits.output = Some(size_of(value)?),
-        "memory" => limits.memory = Some(size_of(value)?),
-        "cpu" => limits.cpu = Some(time_of(value)?),
-        "files" | "open-files" => limits.open_files = Some(number()?),
-        "processes" => limits.processes = Some(number()? as usize),
-        "concurrency" | "concurrent" => limits.concurrency = Some(number()? as usize),
-        "rate" => limits.rate = Some(number()? as u32),
-        _ => {
-            return Err(
-                "limits are output, memory, cpu, files, processes, concurrency, rate".into()
-            );
-        }
-    }
-    limits.check()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use std::time::Duration;
 
     fn schema(text: &str) -> Value {

@@ -1,6 +1,6 @@
 //! The members of what is said of a script: each by any of its names, and once.
 
-use super::{Manifest, time_said};
+use super::{Manifest, values::time_said};
 use serde::{
     Deserialize,
     de::{

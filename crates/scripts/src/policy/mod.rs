@@ -1,21 +1,16 @@
 //! What may be called, by whom and with which arguments: the policy of a folder.
 
 mod audit;
-mod hook;
 mod log;
 mod rules;
 
 pub(crate) use audit::{Audit, Line};
-pub(crate) use hook::Judged;
 pub(crate) use log::Log;
 
-use crate::{host::Host, manifest::read_value, project::Project, script::Script};
-use hook::{Allowlist, Hook};
 use rules::Rules;
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeMap,
-    fs,
+    collections::BTreeSet,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -23,8 +18,6 @@ use zcp::{Ctx, Principal, Result};
 
 /// How much is remembered of what a client calls itself.
 const LONGEST_NAME: usize = 256;
-/// The file of a policy, which wins over `[policy]` in `zcp.toml`.
-const FILE: &str = "policy.toml";
 
 /// What may be called.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +26,32 @@ pub(crate) struct Policy {
     pub(crate) is_closed: bool,
     rules: Rules,
     allowlist: Option<Allowlist>,
-    hook: Option<Hook>,
     pub(crate) audit: Option<Arc<Audit>>,
+}
+
+/// Tools that may be called, and no others.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowlist {
+    pub(crate) names: BTreeSet<String>,
+    /// Every tool is on it.
+    pub(crate) has_all: bool,
+    /// Where it comes from, which verdicts name as their rule.
+    pub(crate) source: &'static str,
+}
+
+impl Allowlist {
+    pub(crate) fn has(&self, tool: &str) -> bool {
+        self.has_all || self.names.contains(tool)
+    }
+}
+
+/// Where a policy's files may be.
+#[derive(Debug)]
+pub(crate) struct Folders<'a> {
+    /// Relative paths begin here.
+    pub(crate) root: &'a Path,
+    /// Folders whose files clients may read: the audit log is in none of them.
+    pub(crate) served: &'a [PathBuf],
 }
 
 /// Who calls.
@@ -74,50 +91,29 @@ pub(crate) enum Action {
 }
 
 impl Policy {
-    /// The policy of a project, which says in `zcp.toml` what is given. What is wrong closes it.
-    pub(crate) fn open(
-        project: &Project,
-        said: Result<Option<Value>, String>,
-        env: &BTreeMap<String, String>,
-    ) -> (Self, Option<String>) {
-        match Self::read(project, said, env) {
-            Ok(policy) => (policy, None),
-            Err(why) => {
-                let closed = Self { is_closed: true, ..Self::default() };
-                (closed, Some(format!("{why}: until that is put right, no tool can be called")))
-            }
-        }
-    }
-
-    fn read(
-        project: &Project,
-        said: Result<Option<Value>, String>,
-        env: &BTreeMap<String, String>,
+    /// A policy as it is written. Nothing written allows everything.
+    pub(crate) fn read(
+        said: Option<Value>,
+        allowlist: Option<Allowlist>,
+        folders: &Folders<'_>,
     ) -> Result<Self, String> {
-        let said = said?;
-        let file = project.root.join(FILE);
-        // A link that leads nowhere is a policy that cannot be read, not none.
-        let (said, from) = match fs::symlink_metadata(&file) {
-            Ok(_) => (Some(of_file(&file)?), file),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                (said, project.root.join("zcp.toml"))
-            }
-            Err(error) => return Err(format!("{}: {error}", file.display())),
-        };
-        let wrong = |why: &str| format!("{}: {why}", from.display());
         let (rules, audit) = match said {
-            Some(said) => Rules::read(said).map_err(|why| wrong(&why))?,
+            Some(said) => Rules::read(said)?,
             None => Default::default(),
         };
         let audit = match audit {
             Some(mut audit) => {
-                audit.path = place(&audit.path, project, env).map_err(wrong)?;
+                audit.path = place(&audit.path, folders)?;
                 Some(Arc::new(audit))
             }
             None => None,
         };
-        let hook = Hook::find(project)?;
-        Ok(Self { is_closed: false, rules, allowlist: Allowlist::of(env), hook, audit })
+        Ok(Self { is_closed: false, rules, allowlist, audit })
+    }
+
+    /// The policy of a project whose policy is wrong: no tool can be called.
+    pub(crate) fn closed() -> Self {
+        Self { is_closed: true, ..Self::default() }
     }
 
     /// What is said of tools that are not there.
@@ -132,7 +128,7 @@ impl Policy {
     /// Whether anything is said of calls at all.
     pub(crate) fn is_set(&self) -> bool {
         let is_said = self.is_closed || !self.rules.are_open() || self.audit.is_some();
-        is_said || self.allowlist.is_some() || self.hook.is_some()
+        is_said || self.allowlist.is_some()
     }
 
     /// Whether anybody could ever call a tool.
@@ -154,18 +150,10 @@ impl Policy {
         if self.is_closed {
             return denied("closed");
         }
-        if self.allowlist.as_ref().is_some_and(|list| !list.has(tool)) {
-            return denied("MCPBASH_TOOL_ALLOWLIST");
+        if let Some(list) = self.allowlist.as_ref().filter(|list| !list.has(tool)) {
+            return denied(list.source);
         }
         self.rules.decide(tool, reads_only, caller, args)
-    }
-
-    /// What the project's own program says of a call, if there is one.
-    pub(crate) async fn judge(&self, script: &Script, host: &Host) -> Judged {
-        match &self.hook {
-            Some(hook) => hook.judge(script, host).await,
-            None => Judged::Allowed,
-        }
     }
 
     /// Files whose changes mean nothing.
@@ -174,31 +162,12 @@ impl Policy {
     }
 }
 
-/// What a file of its own says: its members, or those of `[policy]` in it.
-fn of_file(path: &Path) -> Result<Value, String> {
-    let wrong = |why: &str| format!("{}: {why}", path.display());
-    match read_value(path)? {
-        // An editor may be about to write it.
-        Value::Object(members) if members.is_empty() => {
-            Err(wrong("it says nothing: write `default = \"allow\"`, or remove it"))
-        }
-        Value::Object(mut members) if members.len() == 1 && members.contains_key("policy") => {
-            Ok(members.remove("policy").unwrap_or_default())
-        }
-        value => Ok(value),
-    }
-}
-
 /// Where the log of calls is: nowhere clients can read it.
-fn place(
-    said: &Path,
-    project: &Project,
-    env: &BTreeMap<String, String>,
-) -> Result<PathBuf, &'static str> {
+fn place(said: &Path, folders: &Folders<'_>) -> Result<PathBuf, &'static str> {
     if said.components().any(|part| part == Component::ParentDir) {
         return Err("`audit` must not have `..` in it");
     }
-    let path = project.root.join(said);
+    let path = folders.root.join(said);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("`audit` must be a file");
     };
@@ -210,17 +179,20 @@ fn place(
         Some(folder.canonicalize().ok()?.join(path.parent()?.strip_prefix(folder).ok()?))
     });
     let path = real.unwrap_or_else(|| folder.to_path_buf()).join(name);
-    let roots = env.get("MCP_RESOURCES_ROOTS").map(String::as_str).unwrap_or_default();
-    let roots = std::env::split_paths(roots)
-        .filter(|root| !root.as_os_str().is_empty())
-        .map(|root| project.root.join(root));
-    let is_served = project
-        .served()
-        .chain(roots)
+    let is_served = folders
+        .served
+        .iter()
         .filter_map(|folder| folder.canonicalize().ok())
         .any(|folder| path.starts_with(folder));
     match is_served {
         true => Err("`audit` must not be in a folder that is served"),
         false => Ok(path),
     }
+}
+
+/// An argument's name as policies compare names: letters are upper case, everything else but digits
+/// is `_`. Scripts get arguments as variables of these names, where `Path` and `path` are one.
+pub(crate) fn argument_key(name: &str) -> String {
+    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    name.chars().map(upper).collect()
 }

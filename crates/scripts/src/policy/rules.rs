@@ -1,7 +1,6 @@
 //! The rules of a policy: the first that fits a call decides.
 
-use super::{Action, Audit, Caller, Verdict};
-use crate::arguments::variable;
+use super::{Action, Audit, Caller, Verdict, argument_key};
 use regex::Regex;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
@@ -174,8 +173,9 @@ impl Rule {
         };
         let argument = |(name, pattern): (&String, &Pattern)| {
             // However it is written: to a script, `Path` and `path` may be one variable.
-            let name = variable(name);
-            args.iter().any(|(given, value)| variable(given) == name && pattern.fits(&text(value)))
+            let name = argument_key(name);
+            args.iter()
+                .any(|(given, value)| argument_key(given) == name && pattern.fits(&text(value)))
         };
         self.is_of(tool)
             && self.client.as_ref().is_none_or(client)

@@ -6,28 +6,24 @@
 
 use super::{Got, decoded, reach::Way, settings::Settings};
 use crate::{
+    call::program::{Gave, Given, Program},
     call_files::CallFolder,
     content,
     host::Host,
-    program::{Gave, Given, Program},
     project::Project,
 };
 use std::{
-    collections::VecDeque,
     ffi::OsString,
     fs,
     path::{Component, Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Duration,
 };
-use tokio::{sync::OnceCell, time::sleep};
+use tokio::time::sleep;
 use zcp::{CallError, Ctx, Result};
 
 /// Where hosts are allowed.
 const SETTING: &str = "[providers.git] allow";
-/// How long, and how many, repositories are kept, so that reading again does not fetch again.
-const KEPT_FOR: Duration = Duration::from_secs(60);
-const KEPT: usize = 8;
 /// How often it is looked how large a repository has become.
 const LOOK: Duration = Duration::from_millis(50);
 /// What was asked for, in the repository here.
@@ -41,42 +37,6 @@ struct Asked {
     path: String,
 }
 
-/// Repositories that were fetched a moment ago.
-#[derive(Debug, Default)]
-pub(crate) struct Clones(Mutex<VecDeque<Kept>>);
-
-#[derive(Debug)]
-struct Kept {
-    repository: String,
-    reference: String,
-    at: Instant,
-    folder: Arc<OnceCell<CallFolder>>,
-}
-
-impl Clones {
-    /// Where one is, or will be: whoever comes first fetches it for all.
-    fn place(&self, asked: &Asked) -> Arc<OnceCell<CallFolder>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|kept| kept.at.elapsed() < KEPT_FOR);
-        let same =
-            |kept: &&Kept| kept.repository == asked.repository && kept.reference == asked.reference;
-        if let Some(kept) = all.iter().find(same) {
-            return kept.folder.clone();
-        }
-        if all.len() >= KEPT {
-            all.pop_front();
-        }
-        let folder = Arc::new(OnceCell::new());
-        all.push_back(Kept {
-            repository: asked.repository.clone(),
-            reference: asked.reference.clone(),
-            at: Instant::now(),
-            folder: folder.clone(),
-        });
-        folder
-    }
-}
-
 /// What is there.
 pub(super) async fn read(
     uri: &str,
@@ -84,7 +44,7 @@ pub(super) async fn read(
     host: &Arc<Host>,
     ctx: &Ctx,
 ) -> Result<Got> {
-    let settings = Settings::git(project, host);
+    let settings = Settings::git(project, &host.environment);
     if !settings.is_enabled {
         return Err(CallError::new(
             "repositories are not read: say `enabled = true` in `[providers.git]` of zcp.toml",
@@ -96,7 +56,7 @@ pub(super) async fn read(
         let program =
             Program::named("git", settings.time, project, host).map_err(CallError::new)?;
         let git = Git { program, way, settings: &settings, ctx };
-        let place = host.clones.place(&asked);
+        let place = host.repositories.folder(&asked.repository, &asked.reference);
         let folder = place.get_or_try_init(|| git.fetch(&asked, uri, host)).await?;
         git.file(&folder.path().join("repository"), &asked, uri).await
     };
@@ -329,22 +289,5 @@ mod tests {
         ] {
             assert!(Asked::of(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn few_repositories_are_kept() {
-        let clones = Clones::default();
-        let asked = |number: usize| Asked {
-            repository: number.to_string(),
-            reference: "HEAD".into(),
-            path: "a".into(),
-        };
-        let first = clones.place(&asked(0));
-        assert!(Arc::ptr_eq(&first, &clones.place(&asked(0))));
-        for number in 1..=KEPT {
-            clones.place(&asked(number));
-        }
-        assert_eq!(clones.0.lock().unwrap().len(), KEPT);
-        assert!(!Arc::ptr_eq(&first, &clones.place(&asked(0))));
     }
 }

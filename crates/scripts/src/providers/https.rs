@@ -1,7 +1,10 @@
 //! The provider of `https:`: one GET to a host that is allowed, bounded, and led nowhere else.
 
 use super::{Got, reach::Way, settings::Settings};
-use crate::{host::Host, project::Project, secrets};
+use crate::{
+    host::{Host, secrets},
+    project::Project,
+};
 use reqwest::{
     Certificate, Client, Response, StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
@@ -14,7 +17,7 @@ const SETTING: &str = "[providers.https] allow";
 
 /// What is there.
 pub(super) async fn read(uri: &str, project: &Project, host: &Host) -> Result<Got> {
-    let settings = Settings::https(project, host);
+    let settings = Settings::https(project, &host.environment);
     if !settings.is_enabled {
         return Err(CallError::new("`https` is not enabled: see `[providers.https]` of zcp.toml"));
     }
@@ -79,7 +82,7 @@ async fn headers(
         let value = match value.find("secret://") {
             Some(at) => {
                 let (before, reference) = value.split_at(at);
-                let secret = secrets::fetch(reference, host, &project.root).await;
+                let secret = secrets::fetch(reference, &host.environment, &project.root).await;
                 format!("{before}{}", secret.map_err(CallError::new)?)
             }
             None => value.to_owned(),

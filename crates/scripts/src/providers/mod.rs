@@ -6,44 +6,23 @@ mod reach;
 mod settings;
 
 use crate::{
+    call::program::{Given, Program},
     call_files,
+    compat::mcp_bash::provider_settings::{self, ProviderFolders},
     host::Host,
-    mcp_bash,
-    program::{Given, Program},
-    project::Project,
-    scan,
+    project::{Project, scan},
 };
 use std::{
-    ffi::OsString,
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use zcp::{CallError, Ctx, Result};
 
-pub(crate) use git::Clones;
-pub(crate) use settings::Providers;
 use settings::Settings;
 
 /// The providers there always are.
 const BUILT_IN: [&str; 4] = ["file", "echo", "https", "git"];
-/// What a provider sees of the server's environment beside what every script does: how it gets
-/// elsewhere, and whom it trusts there.
-const SEEN: [&str; 12] = [
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "SSH_AUTH_SOCK",
-    "GIT_SSH_COMMAND",
-    "GIT_ASKPASS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "CURL_CA_BUNDLE",
-    "MCPBASH_HOME",
-    "MCPBASH_ENABLE_GIT_PROVIDER",
-];
-const SEEN_BEGIN: [&str; 3] = ["MCP_", "MCPBASH_GIT_", "MCPBASH_HTTPS_"];
 /// The largest file that is read.
 const LARGEST: u64 = 10 * 1024 * 1024;
 
@@ -77,7 +56,8 @@ impl From<Vec<u8>> for Got {
 /// that somebody has said where they may go.
 pub(crate) fn at_large(project: &Project, host: &Host) -> Vec<String> {
     let mut names: Vec<String> = own(project).into_iter().map(|(name, _)| name).collect();
-    let (https, git) = (Settings::https(project, host), Settings::git(project, host));
+    let (https, git) =
+        (Settings::https(project, &host.environment), Settings::git(project, &host.environment));
     for (name, may) in [
         ("file", project.folder("resources").is_dir()),
         ("https", https.is_enabled && https.hosts.any()),
@@ -121,30 +101,14 @@ async fn run(
     host: &Host,
     ctx: &Ctx,
 ) -> Result<Vec<u8>> {
-    let roots = roots(project, host)
-        .iter()
-        .map(|root| root.to_string_lossy().into_owned())
-        .collect::<Vec<_>>();
-    let seen = |name: &str| is_seen(name, host);
-    let own = host.whole_env().iter().filter(|(name, _)| seen(name) && *name != "PATH");
-    let mut env: Vec<(OsString, OsString)> =
-        own.map(|(name, value)| (name.into(), value.into())).collect();
-    for (name, value) in [
-        ("MCPBASH_PROJECT_ROOT", project.root.clone()),
-        ("MCPBASH_PROVIDERS_DIR", project.folder("providers")),
-        ("MCPBASH_RESOURCES_DIR", project.folder("resources")),
-        ("MCPBASH_PROMPTS_DIR", project.folder("prompts")),
-        ("MCPBASH_JSON_TOOL", "jq".into()),
-        ("MCPBASH_JSON_TOOL_BIN", host.jq.clone()),
-    ] {
-        env.push((name.into(), value.into()));
-    }
-    // Where the framework is: what it offers to scripts is here.
-    if host.env("MCPBASH_HOME").is_none() {
-        let home = host.sdk().parent().map(Path::to_path_buf).unwrap_or_default();
-        env.push(("MCPBASH_HOME".into(), home.into()));
-    }
-    env.push(("MCP_RESOURCES_ROOTS".into(), roots.join(":").into()));
+    let folders = ProviderFolders {
+        root: &project.root,
+        providers: project.folder("providers"),
+        resources: project.folder("resources"),
+        prompts: project.folder("prompts"),
+        roots: roots(project, host),
+    };
+    let env = provider_settings::variables(&folders, host);
     let given = Given { argv: vec![uri.into()], env, stdin: None };
     let gave = program.run(given, Some(ctx)).await?;
     let why = || match gave.complaints.lines().next() {
@@ -165,30 +129,14 @@ async fn run(
     }
 }
 
-/// The largest content that is read: what `MCPBASH_MAX_RESOURCE_BYTES` says, or else what may be.
+/// The largest content that is read.
 pub(crate) fn largest(host: &Host) -> u64 {
-    mcp_bash::number(host, "MCPBASH_MAX_RESOURCE_BYTES").unwrap_or(LARGEST)
-}
-
-/// Whether a provider sees a variable of the server's.
-fn is_seen(name: &str, host: &Host) -> bool {
-    if name.starts_with("MCPBASH_REMOTE_TOKEN") {
-        return false;
-    }
-    let is_usual = SEEN.iter().any(|own| own.eq_ignore_ascii_case(name))
-        || SEEN_BEGIN.iter().any(|begin| name.starts_with(begin));
-    let allowed = host.env("MCPBASH_PROVIDER_ENV_ALLOWLIST").unwrap_or_default();
-    is_usual
-        || match host.env("MCPBASH_PROVIDER_ENV_MODE").unwrap_or_default() {
-            "allowlist" => allowed.split([' ', ',']).any(|own| own == name),
-            "inherit" => mcp_bash::is_true(host, "MCPBASH_PROVIDER_ENV_INHERIT_ALLOW"),
-            _ => false,
-        }
+    provider_settings::largest(&host.environment).unwrap_or(LARGEST)
 }
 
 /// The folders files are read from.
 pub(crate) fn roots(project: &Project, host: &Host) -> Vec<PathBuf> {
-    match host.env("MCP_RESOURCES_ROOTS").filter(|roots| !roots.is_empty()) {
+    match provider_settings::roots(&host.environment) {
         Some(roots) => std::env::split_paths(roots).map(|root| project.root.join(root)).collect(),
         None => vec![project.folder("resources")],
     }

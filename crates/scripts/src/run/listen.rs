@@ -1,7 +1,7 @@
 //! What a script says beside its output, line by line: progress, logs, questions, more content.
 
-use super::{Job, channel::Channel, patience::Patience};
-use crate::secrets;
+use super::{Job, channel::Channel, timeout::Timer};
+use crate::redact;
 use futures_util::poll;
 use serde_json::{Value, json};
 use std::{collections::HashMap, pin::pin, task::Poll, time::Duration};
@@ -38,7 +38,7 @@ struct Kept {
 /// Whom a script talks to, and from where.
 pub(crate) struct Listener<'a> {
     pub(crate) ctx: &'a Ctx,
-    pub(crate) patience: &'a Patience,
+    pub(crate) timer: &'a Timer,
     /// What the script may do.
     job: &'a Job,
     pub(crate) said: Said,
@@ -48,13 +48,13 @@ pub(crate) struct Listener<'a> {
 
 impl<'a> Listener<'a> {
     /// One who has heard nothing yet.
-    pub(crate) fn new(ctx: &'a Ctx, patience: &'a Patience, job: &'a Job) -> Self {
-        Self { ctx, patience, job, said: Said::default(), kept: HashMap::new() }
+    pub(crate) fn new(ctx: &'a Ctx, timer: &'a Timer, job: &'a Job) -> Self {
+        Self { ctx, timer, job, said: Said::default(), kept: HashMap::new() }
     }
 
     /// Does what lines say until there are no more. Ends with an error if the run must.
     pub(crate) async fn listen(&mut self, channel: &mut Channel) -> Result<()> {
-        while let Some(line) = channel.next(|| self.patience.progressed()).await {
+        while let Some(line) = channel.next(|| self.timer.progressed()).await {
             if let Some(answer) = self.hear(line).await? {
                 channel.answer(&answer).await;
             }
@@ -84,7 +84,7 @@ impl<'a> Listener<'a> {
         let mut line = String::from_utf8_lossy(&line).into_owned();
         // What it keeps is for itself.
         if !line.trim_start().starts_with("keep ") {
-            secrets::hide_text(&mut line, &self.job.secrets);
+            redact::hide_text(&mut line, &self.job.secrets);
         }
         let line = line.trim();
         if line.starts_with('{') {
@@ -178,14 +178,14 @@ impl<'a> Listener<'a> {
             said => serde_json::from_str(said)
                 .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
         };
-        self.patience.asked();
+        self.timer.asked();
         let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
-        let answer = self.answer(verb, key, &said, self.job.place.answer_time(wait)).await;
+        let answer = self.answer(verb, key, &said, self.job.slot.answer_time(wait)).await;
         // The run ends here, and begins again with the answer.
         if matches!(answer, Err(CallError::Paused)) {
             return Err(CallError::Paused);
         }
-        self.patience.answered();
+        self.timer.answered();
         match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => Ok(Some(json!({ "error": error.to_string() }))),
@@ -199,9 +199,9 @@ impl<'a> Listener<'a> {
             // What is answered at once needs nobody's place, and so does a run that ends here.
             Poll::Ready(answer) => answer,
             Poll::Pending => {
-                self.job.place.leave()?;
+                self.job.slot.park()?;
                 let answer = asking.await;
-                self.job.place.take().await?;
+                self.job.slot.resume().await?;
                 answer
             }
         };
@@ -298,7 +298,7 @@ impl<'a> Listener<'a> {
 }
 
 /// Answers questions that are put into a file, until the run must end.
-pub(super) async fn answer_files(ctx: Option<&Ctx>, patience: &Patience, job: &Job) -> CallError {
+pub(super) async fn answer_files(ctx: Option<&Ctx>, timer: &Timer, job: &Job) -> CallError {
     let (Some(files), Some(ctx)) = (&job.questions, ctx) else {
         return std::future::pending().await;
     };
@@ -309,9 +309,9 @@ pub(super) async fn answer_files(ctx: Option<&Ctx>, patience: &Patience, job: &J
         let whole = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).ok();
         let asked = files.files.take(files.asked, LONGEST, whole).await;
         let Some(mut asked) = asked else { continue };
-        secrets::hide_value(&mut asked, &job.secrets);
+        redact::hide_value(&mut asked, &job.secrets);
         number += 1;
-        let listener = Listener::new(ctx, patience, job);
+        let listener = Listener::new(ctx, timer, job);
         let verb = if asked["mode"] == "url" { "visit" } else { "ask" };
         let answer = match listener.question(verb, &format!("elicit-{number} {asked}")).await {
             Ok(answer) => answer.unwrap_or_default(),

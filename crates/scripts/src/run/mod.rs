@@ -2,33 +2,46 @@
 
 mod capture;
 mod channel;
-mod family;
-mod guard;
+pub(crate) mod concurrency;
+pub(crate) mod exit_status;
 mod leader;
 mod listen;
-mod patience;
+mod proc_stat;
 mod process;
+mod process_tree;
+pub(crate) mod sandbox;
+mod timeout;
+mod watchdog;
 
 use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
-pub(crate) use family::{Member, Share};
 pub(crate) use listen::Said;
-pub(crate) use patience::{Allowed, Late};
 pub(crate) use process::{Ceilings, Nursery, Recipe};
+pub(crate) use process_tree::Share;
+pub(crate) use timeout::{Allowed, Late};
 
-use crate::{call_files::CallFiles, content::Files, turns::Place};
+use crate::{call_files::CallFiles, content::Files};
 use channel::Channel;
+use concurrency::Slot;
+use futures_util::{FutureExt, future::FusedFuture};
 use listen::Listener;
-use patience::Patience;
 use process::Process;
+use process_tree::Tracked;
 use std::{
+    convert::Infallible,
     io,
     path::{Path, PathBuf},
     pin::pin,
     process::ExitStatus,
     time::Duration,
 };
-use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
+use timeout::Timer;
+use tokio::{
+    io::AsyncWriteExt,
+    process::{ChildStdin, ChildStdout},
+    sync::mpsc,
+    time,
+};
 use zcp::{CallError, Ctx, Result};
 
 /// How long the end of a script's output may come after its own: others may hold it open.
@@ -54,8 +67,8 @@ pub(crate) struct Job {
     pub(crate) secrets: Vec<String>,
     /// Files it may name.
     pub(crate) files: Files,
-    /// Its place among those that run.
-    pub(crate) place: Place,
+    /// Its slot among those that run.
+    pub(crate) slot: Slot,
 }
 
 /// Files through which a script asks and is answered.
@@ -88,75 +101,73 @@ pub(crate) enum End {
     Exceeded(String),
 }
 
+/// Something that ends a run before its script does.
+#[derive(Debug)]
+enum Event {
+    /// It printed too much.
+    TooMuch,
+    /// It cannot go on: it waits for an answer that comes with another call, for example.
+    Failed(CallError),
+}
+
 /// Runs a script to its end. Dropping this ends the script.
+///
+/// The streams of the script are read by one future, which goes on after the script has ended: what
+/// it wrote last may still be on its way, and its children may hold the streams open.
 pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Result<Ran> {
     let process = nursery.start(&job.recipe).map_err(|error| unstarted(&job.recipe, &error))?;
-    let Process { stdin, stdout, stderr, channel, member, mut running } = process;
+    let Process { stdin, stdout, stderr, channel, tracked, mut running } = process;
     let (Some(stdout), Some(stderr), Some(mut channel)) = (stdout, stderr, channel) else {
         return Err(CallError::new("the script has no output"));
     };
-    let patience = Patience::new(job.allowed, channel.touched());
+    let timer = Timer::new(job.allowed, channel.touched());
     let seen = Seen::default();
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
-    let mut listener = ctx.map(|ctx| Listener::new(ctx, &patience, job));
+    let mut listener = ctx.map(|ctx| Listener::new(ctx, &timer, job));
     let end = {
-        let feeding = feed(stdin, job.recipe.stdin.as_deref());
-        let (mut reading, mut is_read) = (pin!(output.read(stdout)), false);
-        let mut beside = pin!(async { tokio::join!(feeding, complaints.read(stderr)) });
-        let mut is_beside_done = false;
-        let (mut listening, mut is_heard) = (pin!(hear(&mut listener, &mut channel)), false);
-        let mut over = pin!(patience.over());
-        let mut exceeded = pin!(member.exceeded());
-        let mut asking = pin!(listen::answer_files(ctx, &patience, job));
-        let end = loop {
-            tokio::select! {
-                status = running.wait() => break End::Exited(status?),
-                heard = &mut listening, if !is_heard => {
-                    heard?;
-                    is_heard = true;
+        // One event of standard output and one of the channel.
+        let (events, mut happened) = mpsc::channel(2);
+        let streams = async {
+            tokio::join!(
+                feed(stdin, job.recipe.stdin.as_deref()),
+                complaints.read(stderr),
+                read(&mut output, stdout, &events),
+                hear(&mut listener, &mut channel, &events),
+            )
+        };
+        let mut streams = pin!(streams.fuse());
+        let end = tokio::select! {
+            // An event before its end counts: without a reader of its output it ends by a signal.
+            status = running.wait() => match happened.try_recv() {
+                Ok(Event::TooMuch) => End::TooMuch,
+                Ok(Event::Failed(error)) => return Err(error),
+                Err(_) => End::Exited(status?),
+            },
+            Some(event) = happened.recv() => match event {
+                Event::TooMuch => {
+                    running.end().await?;
+                    End::TooMuch
                 }
-                whole = &mut reading, if !is_read => {
-                    is_read = true;
-                    if !whole? {
-                        running.end().await?;
-                        break End::TooMuch;
-                    }
-                }
-                asked = &mut asking => return Err(asked),
-                _ = &mut beside, if !is_beside_done => is_beside_done = true,
-                why = &mut exceeded => {
-                    running.kill().await?;
-                    break End::Exceeded(why);
-                }
-                late = &mut over => break End::Late(late, running.end().await?),
+                Event::Failed(error) => return Err(error),
+            },
+            error = listen::answer_files(ctx, &timer, job) => return Err(error),
+            why = tracked.exceeded() => {
+                running.kill().await?;
+                End::Exceeded(why)
             }
+            late = timer.over() => End::Late(late, running.end().await?),
+            never = forever(&mut streams) => match never {},
         };
-        // What it said last may still be on its way.
-        let rest = async {
-            let heard = async {
-                if !is_heard {
-                    let _ = listening.await;
-                }
-            };
-            let read = async {
-                if !is_read {
-                    let _ = reading.await;
-                }
-            };
-            let beside = async {
-                if !is_beside_done {
-                    let _ = beside.await;
-                }
-            };
-            tokio::join!(heard, read, beside)
-        };
-        until_quiet(rest, &seen, &member).await;
+        if !streams.is_terminated() {
+            until_quiet(streams, &seen, &tracked).await;
+        }
         end
     };
     let said = match listener {
         Some(mut listener) => {
-            if timeout(LONGEST_REST, listener.hear_rest(&mut channel)).await.is_err() {
+            let rest = listener.hear_rest(&mut channel);
+            if time::timeout(LONGEST_REST, rest).await.is_err() {
                 tracing::warn!("what a script said last is not heard: it takes too long");
             }
             listener.said
@@ -166,19 +177,35 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     Ok(Ran { end, output, complaints, said })
 }
 
-/// Reads the rest: to its end, or until nothing comes any more. Whoever holds it open is ended, as
-/// all that comes of a call is when the call ends.
-async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, member: &Member) {
+/// Polls a future for as long as this is, whether or not it completes.
+async fn forever(future: impl Future) -> Infallible {
+    future.await;
+    std::future::pending().await
+}
+
+/// Reads standard output to its end.
+async fn read(output: &mut Output, stdout: ChildStdout, events: &mpsc::Sender<Event>) {
+    let event = match output.read(stdout).await {
+        Ok(true) => return,
+        Ok(false) => Event::TooMuch,
+        Err(error) => Event::Failed(error.into()),
+    };
+    let _ = events.try_send(event);
+}
+
+/// Reads the streams to their end, or until nothing comes any more. Processes that hold them open are
+/// ended, as all that come of a call are when the call ends.
+async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, tracked: &Tracked) {
     let mut rest = pin!(rest);
-    if timeout(REST, &mut rest).await.is_ok() {
+    if time::timeout(REST, &mut rest).await.is_ok() {
         return;
     }
-    member.end_rest().await;
-    let _ = timeout(LONGEST_REST, async {
+    tracked.end_rest().await;
+    let _ = time::timeout(LONGEST_REST, async {
         loop {
             let before = seen.bytes();
             // Late on a busy machine is not quiet.
-            if timeout(QUIET, &mut rest).await.is_ok() || seen.bytes() == before {
+            if time::timeout(QUIET, &mut rest).await.is_ok() || seen.bytes() == before {
                 return;
             }
         }
@@ -194,10 +221,15 @@ async fn feed(stdin: Option<ChildStdin>, text: Option<&[u8]>) {
 }
 
 /// Listens to a script that has somebody to talk to.
-async fn hear(listener: &mut Option<Listener<'_>>, channel: &mut Channel) -> Result<()> {
-    match listener {
-        Some(listener) => listener.listen(channel).await,
-        None => Ok(()),
+async fn hear(
+    listener: &mut Option<Listener<'_>>,
+    channel: &mut Channel,
+    events: &mpsc::Sender<Event>,
+) {
+    if let Some(listener) = listener
+        && let Err(error) = listener.listen(channel).await
+    {
+        let _ = events.try_send(Event::Failed(error));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{
     channel::Channel,
-    family::{Family, MARK, Member, Share},
-    guard::Guard,
     leader::{GRACE, Leader},
+    process_tree::{ProcessTree, Share, Tracked, VARIABLE},
+    watchdog::Watchdog,
 };
 use crate::spawn;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
@@ -52,11 +52,11 @@ pub(crate) struct Ceilings {
 /// Starts processes, and sees to it that none is left.
 #[derive(Debug)]
 pub(crate) struct Nursery {
-    family: Arc<Family>,
-    /// Looks after the family, once there is one.
+    tree: Arc<ProcessTree>,
+    /// Set once the tree is looked after.
     keeping: OnceLock<()>,
-    /// And after its end.
-    guard: OnceLock<Option<Guard>>,
+    /// Ends what is left if this server is killed.
+    watchdog: OnceLock<Option<Watchdog>>,
     tracker: TaskTracker,
     keeper: TaskTracker,
 }
@@ -64,9 +64,9 @@ pub(crate) struct Nursery {
 impl Default for Nursery {
     fn default() -> Self {
         Self {
-            family: Family::new(),
+            tree: ProcessTree::new(),
             keeping: OnceLock::new(),
-            guard: OnceLock::new(),
+            watchdog: OnceLock::new(),
             tracker: TaskTracker::new(),
             keeper: TaskTracker::new(),
         }
@@ -76,50 +76,52 @@ impl Default for Nursery {
 impl Nursery {
     /// From now on a folder is removed, and what runs is ended, even if this server is killed.
     pub(crate) fn guard(&self, folder: &Path) {
-        self.guard.get_or_init(|| {
-            let guard = Guard::start(&self.family, folder);
-            guard.map_err(|error| tracing::warn!("a killed server may leave scripts: {error}")).ok()
+        self.watchdog.get_or_init(|| {
+            let started = Watchdog::start(&self.tree, folder);
+            started
+                .map_err(|error| tracing::warn!("a killed server may leave scripts: {error}"))
+                .ok()
         });
     }
 
     /// Starts a process in a group of its own, with a channel beside its standard ones.
     pub(crate) fn start(&self, recipe: &Recipe) -> io::Result<Process> {
-        self.keeping.get_or_init(|| self.family.keep(&self.keeper));
+        self.keeping.get_or_init(|| self.tree.keep(&self.keeper));
         let (channel, ends) = Channel::new()?;
         let mut command = Command::new(&recipe.program);
         command.args(&recipe.args).current_dir(&recipe.cwd).env_clear();
         command.envs(recipe.env.iter().map(|(name, value)| (name, value)));
         command.envs(recipe.out_names.iter().map(|name| (name, ends.out_path())));
         command.env("ZCP_IN", ends.in_path());
-        let member = self.family.begin(recipe.share);
-        command.env(MARK, member.mark());
+        let tracked = self.tree.track(recipe.share);
+        command.env(VARIABLE, tracked.variable());
         command.stdin(if recipe.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if !recipe.begins_session {
             command.process_group(0);
         }
-        let mut child = spawn::run(command, ends.into_descriptors(), &member)?;
+        let mut child = spawn::run(command, ends.into_descriptors(), tracked.limit())?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leader = Leader::new(child);
         if let Err(error) = recipe.ceilings.set(leader.group.id()) {
             tracing::warn!("a limit could not be set: {error}");
         }
-        member.leads(&leader.group);
+        tracked.leads(&leader.group);
         let running = Running { leader: Some(leader), tracker: self.tracker.clone() };
-        Ok(Process { member, stdin, stdout, stderr, channel: Some(channel), running })
+        Ok(Process { tracked, stdin, stdout, stderr, channel: Some(channel), running })
     }
 
     /// Ends all that run, and waits until they have ended.
     pub(crate) async fn close(&self) {
         let leaders = |signal| {
-            for group in self.family.groups() {
+            for group in self.tree.groups() {
                 group.signal(signal);
             }
         };
         leaders(Signal::TERM);
         let gone = async {
-            while !self.family.groups().is_empty() {
+            while !self.tree.groups().is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -138,7 +140,7 @@ pub(crate) struct Process {
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
     pub(crate) channel: Option<Channel>,
-    pub(crate) member: Member,
+    pub(super) tracked: Tracked,
     pub(crate) running: Running,
 }
 

@@ -51,6 +51,7 @@ pub struct Tool {
     pub(crate) signature: Signature,
     support: Support,
     unchecked: bool,
+    checked_by_handler: bool,
     run: Run,
 }
 
@@ -108,7 +109,14 @@ impl Tool {
             output_schema: signature.output.clone(),
             ..Listed::default()
         };
-        Self { info, signature, support: Support::default(), unchecked: false, run: Arc::new(run) }
+        Self {
+            info,
+            signature,
+            support: Support::default(),
+            unchecked: false,
+            checked_by_handler: false,
+            run: Arc::new(run),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -145,6 +153,14 @@ impl Tool {
             Value::Object(schema) => object(schema),
             other => other,
         };
+        self
+    }
+
+    /// The handler compiled both schemas, and checks its arguments and its output against them: they
+    /// are neither compiled nor checked here.
+    #[must_use]
+    pub fn checked_by_handler(mut self) -> Self {
+        self.checked_by_handler = true;
         self
     }
 
@@ -226,7 +242,7 @@ impl Tool {
 
     /// Checks everything about the tool that can be known before it is called.
     pub(crate) fn ready(self) -> Result<ReadyTool, Vec<String>> {
-        let Self { info, signature, support, unchecked, run } = self;
+        let Self { info, signature, support, unchecked, checked_by_handler, run } = self;
         let mut mistakes = vec![];
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
@@ -235,12 +251,12 @@ impl Tool {
         if info.input_schema.is_object() && info.input_schema["type"] != "object" {
             mistakes.push("the input schema's `type` must be `object`".to_owned());
         }
-        let mut compile = |side: &str, schema: &Value| match Lazy::new(schema) {
-            Ok(schema) => Some(schema),
-            Err(error) => {
-                mistakes.push(format!("{side} schema: {error}"));
-                None
+        let mut compile = |side: &str, schema: &Value| {
+            if checked_by_handler {
+                return None;
             }
+            let compiled = Lazy::new(schema);
+            compiled.map_err(|error| mistakes.push(format!("{side} schema: {error}"))).ok()
         };
         // Reading arguments into the types a plain schema came from checks all it says. Writing
         // does not: a float may be no number.

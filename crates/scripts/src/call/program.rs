@@ -1,0 +1,149 @@
+//! A program that is no tool: one that reads a resource, fills a prompt, or completes an argument.
+
+use crate::{
+    content::Files,
+    host::Host,
+    manifest::{defaults, interpreter},
+    project::{Project, scan},
+    run::{self, Allowed, Ceilings, End, Job, Recipe, Share, exit_status},
+};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use zcp::{CallError, Ctx, Result};
+
+/// How long it may take unless something is said.
+const TIME: Duration = Duration::from_secs(30);
+/// How much it may write.
+const MOST: u64 = 10 * 1024 * 1024;
+
+/// A program, and where it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    program: PathBuf,
+    words: Vec<String>,
+    pub(crate) path: PathBuf,
+    time: Duration,
+    host: Arc<Host>,
+    project: Arc<Project>,
+}
+
+/// What is given to a program.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) stdin: Option<Vec<u8>>,
+}
+
+/// What it gave.
+#[derive(Debug)]
+pub(crate) struct Gave {
+    pub(crate) bytes: Vec<u8>,
+    /// None if it was ended by a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) complaints: String,
+    how: String,
+}
+
+impl Program {
+    /// The program a file is.
+    pub(crate) fn of(
+        path: &Path,
+        time: Option<Duration>,
+        project: &Arc<Project>,
+        host: &Arc<Host>,
+    ) -> Result<Self, String> {
+        let wrong = |why: String| format!("{}: {why}", path.display());
+        let found = scan::program(path).ok_or_else(|| wrong("it is no program".into()))?;
+        let (program, words) = interpreter::resolve(
+            &found.start,
+            path,
+            host.environment.path(),
+            host.environment.command.as_deref(),
+        )
+        .map_err(wrong)?;
+        let (path, time) = (path.to_path_buf(), time.unwrap_or(TIME));
+        Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
+    }
+
+    /// A command of the machine.
+    pub(crate) fn named(
+        name: &str,
+        time: Duration,
+        project: &Arc<Project>,
+        host: &Arc<Host>,
+    ) -> Result<Self, String> {
+        let program = which::which_in(name, Some(host.environment.path()), &project.root)
+            .map_err(|_| format!("`{name}` is not in PATH: install it"))?;
+        let (path, words) = (PathBuf::from(name), vec![]);
+        Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
+    }
+
+    /// Runs it to its end.
+    pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
+        let slot = self.host.concurrency.slot().await?;
+        let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
+        args.extend(given.argv);
+        let mut env = self.host.script_env(&self.project.defaults.env_allow);
+        env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
+        env.extend(given.env);
+        let job = Job {
+            recipe: Recipe {
+                program: self.program.clone(),
+                args,
+                cwd: self.project.root.clone(),
+                env,
+                out_names: vec!["ZCP_OUT"],
+                stdin: given.stdin,
+                ceilings: Ceilings::default(),
+                begins_session: false,
+                share: Share { processes: defaults::PROCESSES, memory: None, cpu: None },
+            },
+            allowed: Allowed { time: self.time, with_progress: None },
+            shown: usize::try_from(MOST).unwrap_or(usize::MAX),
+            most: MOST,
+            spill: self.host.output_file(),
+            questions: None,
+            secrets: vec![],
+            files: Files::of(&self.project.root),
+            slot,
+        };
+        let ran = run::run(&self.host.nursery, &job, ctx).await?;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        match ran.end {
+            End::Late(..) => {
+                Err(CallError::new(format!("`{name}` took longer than {} s", self.time.as_secs())))
+            }
+            End::Exceeded(why) => Err(CallError::new(format!("`{name}` was stopped: {why}"))),
+            End::TooMuch => Err(CallError::new(format!("`{name}` gave more than {MOST} bytes"))),
+            End::Exited(status) => Ok(Gave {
+                bytes: ran.output.held,
+                code: status.code(),
+                complaints: ran.complaints.text(),
+                how: exit_status::words(status),
+            }),
+        }
+    }
+
+    /// Runs it, and takes what it gives only if all went well.
+    pub(crate) async fn output(&self, given: Given, ctx: Option<&Ctx>) -> Result<Vec<u8>> {
+        let gave = self.run(given, ctx).await?;
+        match gave.code {
+            Some(0) => Ok(gave.bytes),
+            _ => Err(CallError::new(self.failure(&gave))),
+        }
+    }
+
+    /// How it failed, in words.
+    pub(crate) fn failure(&self, gave: &Gave) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        match gave.complaints.as_str() {
+            "" => format!("`{name}` failed: {}", gave.how),
+            complaints => format!("`{name}` failed: {}\n{complaints}", gave.how),
+        }
+    }
+}

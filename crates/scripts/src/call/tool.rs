@@ -1,0 +1,107 @@
+//! A script as a tool: what clients see of it, and what is called.
+
+use super::{arguments, schemas::Schemas, script::Script};
+use crate::{
+    host::Host,
+    manifest::{AsTask, Form, icons::icons},
+    project::Project,
+    run::concurrency::ToolLimiter,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+use zcp::{Signature, Tool};
+
+/// What a tool is run by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The tool's name.
+    pub tool: String,
+    /// Its script.
+    pub script: PathBuf,
+    /// The program that runs it, or why it cannot be run.
+    pub by: Result<PathBuf, String>,
+    /// Whether it is to run in a sandbox.
+    pub is_confined: bool,
+    /// What its callers may stumble over.
+    pub warnings: Vec<String>,
+    /// When its script was last written.
+    pub changed: Option<SystemTime>,
+}
+
+/// A script that can be called: its data, and what a call needs beside them.
+#[derive(Debug)]
+pub(crate) struct ScriptTool {
+    pub(super) script: Script,
+    pub(super) schemas: Schemas,
+    pub(super) limiter: Arc<ToolLimiter>,
+    pub(super) project: Arc<Project>,
+    pub(super) host: Arc<Host>,
+}
+
+impl ScriptTool {
+    /// The tool of a script, or what is wrong with its schemas.
+    pub(crate) fn new(
+        script: Script,
+        project: &Arc<Project>,
+        host: &Arc<Host>,
+    ) -> Result<Self, Vec<String>> {
+        Ok(Self {
+            schemas: Schemas::compile(&script)?,
+            limiter: host.concurrency.limiter(&script.path, &script.manifest.limits),
+            script,
+            project: project.clone(),
+            host: host.clone(),
+        })
+    }
+
+    /// What is offered to clients.
+    pub(crate) fn offered(self) -> Tool {
+        let script = Arc::new(self);
+        let said = &script.script.manifest;
+        let called = script.clone();
+        let mut tool = Tool::from_parts(&script.script.name, Signature::default(), move |input| {
+            let called = called.clone();
+            Box::pin(async move { super::call(&called, &input).await })
+        })
+        .input_schema(script.script.schema.clone())
+        // Calls check both themselves, so that observers see what was wrong, too.
+        .checked_by_handler();
+        tool = said.description.iter().fold(tool, |tool, text| tool.description(text));
+        tool = said.title.iter().fold(tool, |tool, text| tool.title(text));
+        tool =
+            said.output_schema.iter().fold(tool, |tool, schema| tool.output_schema(schema.clone()));
+        tool = said.annotations.iter().fold(tool, |tool, hints| tool.annotations(hints.clone()));
+        let folder = script.script.path.parent().unwrap_or(Path::new("."));
+        tool = icons(&said.icons, folder).into_iter().fold(tool, Tool::icon);
+        tool = said
+            .meta
+            .iter()
+            .flatten()
+            .fold(tool, |tool, (key, value)| tool.meta(key, value.clone()));
+        match said.task {
+            Some(AsTask::Allowed) => tool.long_running(),
+            Some(AsTask::Only) => tool.only_as_task(),
+            None => tool,
+        }
+    }
+}
+
+impl Program {
+    /// What a script is run by.
+    pub(crate) fn of(script: &Script) -> Self {
+        Self {
+            tool: script.name.clone(),
+            script: script.path.clone(),
+            by: script.launch.clone().map(|(program, _)| program),
+            is_confined: script.manifest.sandbox.is_some(),
+            warnings: match &script.form {
+                Form::Argv(template) => arguments::rejecting(template, &script.schema),
+                _ => vec![],
+            },
+            changed: script.path.metadata().and_then(|file| file.modified()).ok(),
+        }
+    }
+}

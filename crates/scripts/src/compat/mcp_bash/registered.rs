@@ -1,0 +1,250 @@
+//! What a project written for mcp-bash registers instead of having it found.
+
+use super::{ALLOW_HOOKS, is_remote_token, is_true, json_tool, means_yes, moved_folder, number};
+use crate::{call_files::open_regular, host::Host, spawn};
+use serde_json::{Map, Value};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    io::{self, Read, Seek},
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The longest list.
+const LONGEST: u64 = 1024 * 1024;
+/// How long a hook may take, and how often it is looked whether it has ended.
+const TIME: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", "prompts", "completions"];
+
+/// What is registered, by kind; what is not there is found.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Registered(Map<String, Value>);
+
+impl Registered {
+    /// The entries of a kind, if that kind is registered at all.
+    pub(crate) fn kind(&self, kind: &str) -> Option<&Vec<Value>> {
+        self.0.get(kind).and_then(Value::as_array)
+    }
+}
+
+/// What a project registers. A list that is wrong registers nothing of any kind, and nothing is
+/// found instead: what it would have hidden must not appear.
+pub(crate) fn registered(server: &Path, root: &Path, host: &Host) -> Result<Registered, String> {
+    let list = server.join("register.json");
+    if list.is_file() || list.is_symlink() {
+        is_safe(&list, root)?;
+        let longest = number(&host.environment, "MCPBASH_MAX_MANUAL_REGISTRY_BYTES");
+        return read(&list, longest.unwrap_or(LONGEST)).map(Registered);
+    }
+    let hook = server.join("register.sh");
+    if hook.is_file() && is_true(&host.environment, ALLOW_HOOKS) {
+        is_safe(&hook, root)?;
+        return run(&hook, root, host).map(Registered);
+    }
+    Ok(Registered::default())
+}
+
+fn read(path: &Path, longest: u64) -> Result<Map<String, Value>, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let mut bytes = vec![];
+    let read = open_regular(path)
+        .and_then(|file| file.take(longest.saturating_add(1)).read_to_end(&mut bytes));
+    read.map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > longest {
+        return Err(wrong(format!("it has more bytes, and may have {longest}")));
+    }
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(wrong("it begins with a byte order mark: save it without".into()));
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let Value::Object(mut all) = value else { return Err(wrong("it is no object".into())) };
+    if all.get("version").and_then(Value::as_f64) != Some(1.0) {
+        return Err(wrong("its `version` must be 1".into()));
+    }
+    all.remove("version");
+    all.remove("_meta");
+    for (kind, entries) in &all {
+        if !KINDS.contains(&kind.as_str()) {
+            return Err(wrong(format!("it knows no `{kind}`, only {}", KINDS.join(", "))));
+        }
+        if !entries.is_array() && !entries.is_null() {
+            return Err(wrong(format!("`{kind}` must be a list or null")));
+        }
+    }
+    all.retain(|_, entries| entries.is_array());
+    Ok(all)
+}
+
+/// Runs the hook in a shell that knows the functions it calls.
+fn run(hook: &Path, root: &Path, host: &Host) -> Result<Map<String, Value>, String> {
+    let wrong = |why: String| format!("{}: {why}", hook.display());
+    let mut command = Command::new("bash");
+    command.arg(host.sdk().join("hooks.sh")).arg("register").arg(hook);
+    command.current_dir(root).env_clear().envs(environment(root, host));
+    let done = patiently(&mut command).map_err(|error| wrong(error.to_string()))?;
+    let Some(Output { status, stdout, stderr }) = done else {
+        return Err(wrong(format!(
+            "it took longer than {} s: it may only register what is there",
+            TIME.as_secs()
+        )));
+    };
+    if !status.success() {
+        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&stderr).trim())));
+    }
+    if stdout.len() as u64 > LONGEST {
+        return Err(wrong("it registers too much".into()));
+    }
+    let all = serde_json::from_slice::<Map<String, Value>>(&stdout)
+        .map_err(|error| wrong(format!("it printed no list: {error}")))?;
+    Ok(all.into_iter().filter(|(_, entries)| entries.is_array()).collect())
+}
+
+/// What came of a project's own checks of its health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checks {
+    /// There are none.
+    None,
+    /// All is well.
+    Passed,
+    /// They were not made, and why.
+    Skipped(String),
+    /// Something is not well, in their words.
+    Failed(String),
+}
+
+/// Makes the checks of `health-checks.sh` in `server.d/`.
+pub(crate) fn checks(server: &Path, root: &Path, host: &Host) -> Checks {
+    let file = server.join("health-checks.sh");
+    if !file.is_file() {
+        return Checks::None;
+    }
+    if let Err(why) = is_safe(&file, root) {
+        return Checks::Skipped(why);
+    }
+    let mut command = Command::new("bash");
+    command.arg(host.sdk().join("hooks.sh")).arg("health").arg(&file);
+    command.current_dir(root).env_clear().envs(environment(root, host));
+    match patiently(&mut command) {
+        Ok(Some(Output { status, .. })) if status.success() => Checks::Passed,
+        Ok(Some(Output { stderr, .. })) => {
+            Checks::Failed(String::from_utf8_lossy(&stderr).trim().to_owned())
+        }
+        Ok(None) => Checks::Failed(format!("they took longer than {} s", TIME.as_secs())),
+        Err(error) => Checks::Failed(error.to_string()),
+    }
+}
+
+/// What `env.sh` in `server.d/` sets, where a project's programs may run before anybody calls them.
+pub(crate) fn variables(
+    root: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    let file =
+        moved_folder(root, "server.d", env).unwrap_or_else(|| root.join("server.d")).join("env.sh");
+    if !file.is_file() || !means_yes(env.get(ALLOW_HOOKS)) {
+        return Ok(BTreeMap::new());
+    }
+    is_safe(&file, root)?;
+    let wrong = |why: String| format!("{}: {why}", file.display());
+    let mut command = Command::new("bash");
+    command.args(["-c", "set -a; . \"$1\" >/dev/null && env -0", "bash"]).arg(&file);
+    command.current_dir(root).env_clear().envs(env);
+    let done = patiently(&mut command).map_err(|error| wrong(error.to_string()))?;
+    let Some(Output { status, stdout, stderr }) = done else {
+        return Err(wrong(format!("it took longer than {} s", TIME.as_secs())));
+    };
+    if !status.success() {
+        return Err(wrong(format!("it failed: {}", String::from_utf8_lossy(&stderr).trim())));
+    }
+    let text = String::from_utf8_lossy(&stdout);
+    let all = text.split('\0').filter_map(|line| line.split_once('='));
+    // What every shell has of its own is nobody's setting.
+    let is_own = |name: &str| matches!(name, "_" | "SHLVL" | "PWD" | "OLDPWD");
+    let set =
+        all.filter(|(name, value)| !is_own(name) && env.get(*name).is_none_or(|old| old != value));
+    Ok(set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// What a hook sees: all the server does but its secret.
+pub(crate) fn environment(root: &Path, host: &Host) -> Vec<(OsString, OsString)> {
+    let own = host.environment.variables().iter().filter(|(name, _)| !is_remote_token(name));
+    let mut env: Vec<(OsString, OsString)> =
+        own.map(|(name, value)| (name.into(), value.into())).collect();
+    env.push(("PATH".into(), host.environment.path().into()));
+    env.push(("MCPBASH_PROJECT_ROOT".into(), root.into()));
+    env.push(("MCP_SDK".into(), host.sdk().into()));
+    env.extend(json_tool(&host.environment).map(|(name, value)| (name.into(), value)));
+    env
+}
+
+/// How a command ended and what it wrote, if it ended in time. Ends it otherwise.
+fn patiently(command: &mut Command) -> io::Result<Option<Output>> {
+    // Files, which nobody has to read while it runs.
+    let (printed, complaints) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(complaints.try_clone()?);
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let mut child = spawn::blocking(command)?;
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > TIME => break None,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    // What it left behind ends, too.
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    if status.is_none() {
+        let _ = child.kill();
+        child.wait()?;
+    }
+    let read = |mut file: fs::File| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![];
+        file.rewind()?;
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match status {
+        Some(status) => {
+            Ok(Some(Output { status, stdout: read(printed)?, stderr: read(complaints)? }))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Others must not be able to say what this server does: the file, its folder and the project
+/// belong to whoever runs it, and nobody else may write them.
+#[cfg(unix)]
+pub(crate) fn is_safe(file: &Path, root: &Path) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::geteuid().as_raw();
+    let folder = file.parent().unwrap_or(root);
+    for path in [file, folder, root] {
+        let wrong = |why: &str| Err(format!("{} is not used: {why}", path.display()));
+        let Ok(about) = fs::symlink_metadata(path) else { return wrong("it cannot be looked at") };
+        if about.is_symlink() && path == file {
+            return wrong("it is a link");
+        }
+        let about = fs::metadata(path).unwrap_or(about);
+        if about.uid() != own {
+            return wrong("it belongs to somebody else");
+        }
+        if about.mode() & 0o022 != 0 {
+            return wrong("others may write it: chmod go-w");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_safe(_: &Path, _: &Path) -> Result<(), String> {
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! Projects written for other frameworks.
+
+pub(crate) mod mcp_bash;

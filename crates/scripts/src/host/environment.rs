@@ -1,0 +1,131 @@
+//! The server's environment, and the part of it that scripts see.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
+    io,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// Variables every script sees.
+const SEEN: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "TERM",
+    "SYSTEMROOT",
+    "PATHEXT",
+    "COMSPEC",
+];
+
+/// The server's environment variables, and the programs it found by them.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, String>,
+    /// Which of them the project sets itself.
+    set_by_project: BTreeSet<String>,
+    path: OsString,
+    pub(crate) jq: PathBuf,
+    /// The `zcp` command: it sets limits and sandboxes, and stands in for jq.
+    pub(crate) command: Option<PathBuf>,
+    warned_of_root: OnceLock<()>,
+}
+
+impl Environment {
+    /// The environment of this process, as far as it is text. What a client was to fill in, and did
+    /// not because its user said nothing, is not set.
+    pub(crate) fn of_process() -> BTreeMap<String, String> {
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let is_filled =
+            |value: &str| !(value.starts_with("${user_config.") && value.ends_with('}'));
+        std::env::vars_os().filter_map(text).filter(|(_, value)| is_filled(value)).collect()
+    }
+
+    /// `set` are variables of the project, which win over `variables`. `bin` is the folder of
+    /// programs for machines that lack them.
+    pub(super) fn new(
+        command: Option<&Path>,
+        mut variables: BTreeMap<String, String>,
+        set: BTreeMap<String, String>,
+        bin: &Path,
+    ) -> io::Result<Self> {
+        let set_by_project = set.keys().cloned().collect();
+        variables.extend(set);
+        let own = variables.get("PATH").cloned().unwrap_or_default();
+        let jq = match (which::which_in("jq", Some(&own), ".").ok(), command) {
+            (Some(found), _) => found,
+            (None, Some(_)) => bin.join("jq"),
+            (None, None) => PathBuf::from("jq"),
+        };
+        // What the machine has comes first.
+        let paths = std::env::split_paths(&own).chain([bin.to_path_buf()]);
+        let path = std::env::join_paths(paths).map_err(io::Error::other)?;
+        let command = command.map(Path::to_path_buf);
+        Ok(Self { variables, set_by_project, path, jq, command, warned_of_root: OnceLock::new() })
+    }
+
+    /// Where programs are looked for.
+    pub(crate) fn path(&self) -> &OsStr {
+        &self.path
+    }
+
+    /// One variable of the server.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// All variables of the server.
+    pub(crate) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
+    /// Whether the project itself sets a variable, for its tools.
+    pub(crate) fn is_set_by_project(&self, name: &str) -> bool {
+        self.set_by_project.contains(name)
+    }
+
+    /// Logs once that a sandbox protects less from what runs as root.
+    pub(crate) fn warn_of_root(&self) {
+        if rustix::process::geteuid().is_root() {
+            self.warned_of_root.get_or_init(|| {
+                tracing::warn!(
+                    "this server runs as root: scripts in a sandbox have no capabilities, and \
+                     still own root's files; run it as another user"
+                );
+            });
+        }
+    }
+
+    /// The variables every script sees, and those this one is allowed to.
+    pub(super) fn for_script(&self, allowed: &[String], sdk: PathBuf) -> Vec<(OsString, OsString)> {
+        let seen = |name: &str| {
+            SEEN.contains(&name) || name.starts_with("LC_") || allowed.iter().any(|one| one == name)
+        };
+        let own = self.variables.iter().filter(|(name, _)| seen(name) && *name != "PATH");
+        let mut env: Vec<(OsString, OsString)> =
+            own.map(|(name, value)| (name.into(), value.into())).collect();
+        env.push(("PATH".into(), self.path.clone()));
+        env.push(("ZCP_JQ".into(), self.jq.clone().into()));
+        for name in ["PYTHONPATH", "RUBYLIB", "NODE_PATH"] {
+            let own = self.get(name).unwrap_or_default();
+            let all = std::iter::once(sdk.clone()).chain(std::env::split_paths(own));
+            if let Ok(all) = std::env::join_paths(all.filter(|path| !path.as_os_str().is_empty())) {
+                env.push((name.into(), all));
+            }
+        }
+        env.push(("ZCP_SDK".into(), sdk.into()));
+        // Otherwise the SDK's folder would fill with what Python compiles.
+        env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+        env
+    }
+}

@@ -1,0 +1,160 @@
+//! What all runs of a server share.
+
+pub(crate) mod environment;
+pub(crate) mod kept_folders;
+pub(crate) mod observers;
+pub(crate) mod outputs;
+pub(crate) mod secrets;
+
+use crate::{
+    call_files::{self, CallFolder},
+    run::{
+        self, Nursery,
+        concurrency::{Bounds, Concurrency},
+    },
+};
+pub(crate) use environment::Environment;
+use kept_folders::KeptFolders;
+use observers::Observers;
+use outputs::Outputs;
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+use zcp::Principal;
+
+/// The files scripts may use, one for each language.
+const SDK: [(&str, &str); 9] = [
+    ("zcp.sh", include_str!("../../sdk/zcp.sh")),
+    ("zcp.py", include_str!("../../sdk/zcp.py")),
+    ("zcp.js", include_str!("../../sdk/zcp.js")),
+    ("package.json", "{ \"type\": \"commonjs\" }\n"),
+    ("zcp.rb", include_str!("../../sdk/zcp.rb")),
+    ("zcp.psm1", include_str!("../../sdk/zcp.psm1")),
+    ("tool-sdk.sh", include_str!("../../sdk/tool-sdk.sh")),
+    ("ui-sdk.sh", include_str!("../../sdk/ui-sdk.sh")),
+    ("hooks.sh", include_str!("../../sdk/hooks.sh")),
+];
+
+/// What all runs share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) environment: Environment,
+    pub(crate) nursery: Nursery,
+    pub(crate) concurrency: Concurrency,
+    pub(crate) outputs: Outputs,
+    pub(crate) observers: Observers,
+    /// Repositories that were fetched a moment ago.
+    pub(crate) repositories: KeptFolders,
+    temporary: Temporary,
+}
+
+/// The folder of everything temporary: made when something runs, and gone with the host.
+#[derive(Debug)]
+struct Temporary {
+    path: PathBuf,
+    made: OnceLock<()>,
+}
+
+impl Host {
+    /// `command` is the `zcp` command, `set` are variables the project sets itself.
+    pub(crate) fn new(
+        command: Option<&Path>,
+        env: BTreeMap<String, String>,
+        set: BTreeMap<String, String>,
+        bounds: Bounds,
+        temporary: &Path,
+    ) -> io::Result<Self> {
+        let name = format!("zcp-{}", zcp::random_name());
+        let path = temporary.join(&name);
+        Ok(Self {
+            environment: Environment::new(command, env, set, &path.join("bin"))?,
+            nursery: Nursery::default(),
+            concurrency: Concurrency::new(bounds),
+            outputs: Outputs::new(format!("output://{name}/")),
+            observers: Observers::default(),
+            repositories: KeptFolders::default(),
+            temporary: Temporary { path, made: OnceLock::new() },
+        })
+    }
+
+    /// The folder of everything temporary, which is there from now on.
+    fn folder(&self) -> &Path {
+        let Temporary { path, made } = &self.temporary;
+        made.get_or_init(|| {
+            if let Err(error) = self.make(path) {
+                tracing::error!("{}: {error}", path.display());
+            }
+        });
+        path
+    }
+
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        let mut private = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+        private.create(folder)?;
+        self.nursery.guard(folder);
+        for name in ["sdk", "bin", "outputs", "calls"] {
+            private.create(folder.join(name))?;
+        }
+        for (name, text) in SDK {
+            fs::write(folder.join("sdk").join(name), text)?;
+        }
+        let Environment { command, jq, .. } = &self.environment;
+        if let (Some(command), true) = (command, jq.starts_with(folder)) {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(command, jq)?;
+            #[cfg(not(unix))]
+            fs::copy(command, jq).map(drop)?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything temporary.
+    pub(crate) fn remove(&self) {
+        if self.temporary.made.get().is_some() {
+            let _ = call_files::remove(&self.temporary.path);
+        }
+    }
+
+    /// The folder of the files scripts may use.
+    pub(crate) fn sdk(&self) -> PathBuf {
+        self.folder().join("sdk")
+    }
+
+    /// The variables every script sees, and those this one is allowed to.
+    pub(crate) fn script_env(&self, allowed: &[String]) -> Vec<(OsString, OsString)> {
+        self.environment.for_script(allowed, self.sdk())
+    }
+
+    /// A file nobody has used for an output yet.
+    pub(crate) fn output_file(&self) -> PathBuf {
+        self.folder().join("outputs").join(self.outputs.next_name())
+    }
+
+    /// A private folder for one call.
+    pub(crate) fn call_folder(&self) -> io::Result<CallFolder> {
+        CallFolder::new(&self.folder().join("calls"))
+    }
+
+    /// Keeps an output too long to be shown for its owner. Returns its URI.
+    pub(crate) fn keep_output(
+        &self,
+        output: &run::Output,
+        mime: &str,
+        owner: &Principal,
+        secrets: &[String],
+    ) -> String {
+        self.outputs.keep(self.output_file(), output, mime, owner, secrets)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

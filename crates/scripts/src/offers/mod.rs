@@ -1,0 +1,333 @@
+//! A project's folder as a catalog: everything in it that can be called, read or got.
+
+pub(crate) mod completions;
+pub(crate) mod follow;
+pub(crate) mod prompts;
+pub(crate) mod resources;
+pub(crate) mod skills;
+pub(crate) mod template;
+pub(crate) mod ui;
+pub(crate) mod ui_templates;
+
+use crate::{
+    call::{
+        script::Script,
+        tool::{Program, ScriptTool},
+    },
+    compat::mcp_bash::registered::{Registered, registered},
+    host::Host,
+    manifest::{Manifest, beside, of_text},
+    project::{Project, scan},
+    providers,
+};
+use completions::{Completing, Of};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashSet, btree_map::Entry},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use zcp::{CallError, Catalog, Contents, Ctx, Resource, Uri};
+
+/// What a folder holds now.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) catalog: Catalog,
+    pub(crate) project: Arc<Project>,
+    /// What is wrong: whatever it concerns is left out.
+    pub(crate) mistakes: Vec<String>,
+    /// What its tools are run by.
+    pub(crate) programs: Vec<Program>,
+    /// Whether there is nothing in it that anybody could see.
+    pub(crate) is_empty: bool,
+    /// Which resources change with which file.
+    pub(crate) files: BTreeMap<PathBuf, Vec<String>>,
+}
+
+/// Looks at a folder.
+pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
+    let (project, mut mistakes) = Project::open(root, host.environment.variables());
+    let said = project.tools.values().chain([&project.defaults]);
+    mistakes.extend(said.flat_map(|said| &said.mistakes).map(|why| format!("zcp.toml: {why}")));
+    let project = Arc::new(project);
+    let registered = registered(&project.folder("server.d"), &project.root, host);
+    let mut gathering = Gathering {
+        catalog: Catalog::default(),
+        mistakes,
+        programs: vec![],
+        is_empty: true,
+        pages: BTreeMap::new(),
+        project,
+        host: host.clone(),
+    };
+    let files = match registered {
+        Ok(registered) => gathering.gather(&registered),
+        Err(why) => {
+            gathering.mistakes.push(why);
+            BTreeMap::new()
+        }
+    };
+    let Gathering { mut catalog, mut mistakes, is_empty, project, programs, .. } = gathering;
+    mistakes.extend(catalog.take_mistakes());
+    let is_there = |name: &str| programs.iter().any(|program| program.tool == name);
+    mistakes.extend(project.policy.mistakes(is_there));
+    mistakes.extend(
+        project
+            .tools
+            .iter()
+            .filter(|(name, said)| !is_there(name) && said.enabled != Some(false))
+            .map(|(name, _)| format!("zcp.toml speaks of a tool `{name}`, and there is none")),
+    );
+    Snapshot { catalog, project, mistakes, is_empty, programs, files }
+}
+
+struct Gathering {
+    catalog: Catalog,
+    mistakes: Vec<String>,
+    is_empty: bool,
+    programs: Vec<Program>,
+    /// Pages that are there already, and the files they change with.
+    pages: BTreeMap<String, PathBuf>,
+    project: Arc<Project>,
+    host: Arc<Host>,
+}
+
+impl Gathering {
+    fn gather(&mut self, registered: &Registered) -> BTreeMap<PathBuf, Vec<String>> {
+        let completing = self.completing(registered);
+        self.tools(registered.kind("tools"));
+        let files = self.resources(registered, &completing);
+        self.prompts(registered.kind("prompts"), &completing);
+        let found = skills::skills(&self.project);
+        for skill in self.note(found) {
+            self.add(|catalog| catalog.skill(skill));
+        }
+        for completing in completing {
+            self.add(|catalog| catalog.complete(completing.name.clone(), completing));
+        }
+        files
+    }
+
+    fn add(&mut self, add: impl FnOnce(Catalog) -> Catalog) {
+        self.is_empty = false;
+        self.catalog = add(std::mem::take(&mut self.catalog));
+    }
+
+    fn note<T>(&mut self, (found, mistakes): (Vec<T>, Vec<String>)) -> Vec<T> {
+        self.mistakes.extend(mistakes);
+        found
+    }
+
+    fn tools(&mut self, registered: Option<&Vec<Value>>) {
+        let folder = self.project.folder("tools");
+        let mut scripts = vec![];
+        match registered {
+            None => {
+                for found in scan::tools(&folder, self.project.layout()) {
+                    let said = said(&found.path, &found.head);
+                    scripts.push((found, said));
+                }
+            }
+            Some(entries) => {
+                for entry in entries {
+                    let path = entry["path"].as_str().map(|path| folder.join(path));
+                    match path.as_deref().and_then(scan::program) {
+                        Some(found) => {
+                            let said = serde_json::from_value(entry.clone());
+                            scripts.push((found, said.map_err(|error| error.to_string())));
+                        }
+                        None => {
+                            self.mistakes.push(format!("a registered tool has no program: {entry}"))
+                        }
+                    }
+                }
+            }
+        }
+        let mut names = HashSet::new();
+        for (found, said) in scripts {
+            let path = found.path.clone();
+            let strange = said.iter().flat_map(|said| &said.mistakes);
+            self.mistakes.extend(strange.map(|why| format!("{}: {why}", path.display())));
+            let mut pages = vec![];
+            let made = said.and_then(|mut said| {
+                pages.extend(self.page(&found, &mut said)?);
+                self.script(found, said)
+            });
+            let wrong = made.iter().flatten().find_map(|script| self.missing_folder(script));
+            self.mistakes.extend(wrong.map(|why| format!("{}: {why}", path.display())));
+            for page in pages {
+                self.pages.insert(page.uri.clone(), page.file);
+                self.add(|catalog| catalog.resource(page.resource));
+            }
+            match made {
+                Ok(None) => (),
+                // What nobody may ever call is not shown to anybody.
+                Ok(Some(script))
+                    if !self.project.policy.lists(&script.name, script.reads_only()) =>
+                {
+                    self.is_empty = false;
+                    self.programs.push(Program::of(&script));
+                }
+                Ok(Some(script)) if names.insert(script.name.clone()) => {
+                    self.is_empty = false;
+                    self.programs.push(Program::of(&script));
+                    match ScriptTool::new(script, &self.project, &self.host) {
+                        Ok(tool) => self.add(|catalog| catalog.tool(tool.offered())),
+                        Err(mistakes) => self.mistakes.extend(mistakes),
+                    }
+                }
+                Ok(Some(script)) => self.mistakes.push(format!(
+                    "{}: another tool is called `{}` already: give one of them another name",
+                    path.display(),
+                    script.name
+                )),
+                Err(why) => self.mistakes.push(format!("{}: {why}", path.display())),
+            }
+        }
+    }
+
+    /// The page of a tool, which says so.
+    fn page(&self, found: &scan::Found, said: &mut Manifest) -> Result<Option<ui::Page>, String> {
+        let folder = found.path.parent().map(|folder| folder.join("ui")).unwrap_or_default();
+        let is_own = found.path.parent() != Some(&self.project.folder("tools"));
+        if !is_own || !folder.is_dir() {
+            return Ok(None);
+        }
+        let name = said.name.clone().unwrap_or_else(|| found.name.clone());
+        let page = ui::page(&folder, &name, &self.project)?;
+        if let Some(page) = &page {
+            let meta = said.meta.get_or_insert_with(serde_json::Map::new);
+            meta.entry("ui").or_insert_with(|| ui::linked(&page.uri));
+        }
+        Ok(page)
+    }
+
+    /// A script as a tool, unless it is not to be one.
+    fn script(&self, found: scan::Found, said: Manifest) -> Result<Option<Script>, String> {
+        let name = said.name.clone().unwrap_or_else(|| found.name.clone());
+        // What a project's defaults forbid, only the project itself allows.
+        let said = said.within(&self.project.defaults);
+        let said = match self.project.tools.get(&name) {
+            Some(project) => project.clone().or(said),
+            None => said,
+        };
+        let said = said.or(self.project.defaults.clone());
+        match said.enabled {
+            Some(false) => Ok(None),
+            _ => {
+                let is_mcp_bash = self.project.is_mcp_bash;
+                Script::new(found, said, is_mcp_bash, &self.host.environment).map(Some)
+            }
+        }
+    }
+
+    /// What will keep a script from running, and is not said by anything else.
+    fn missing_folder(&self, script: &Script) -> Option<String> {
+        let cwd = script.cwd(&self.project.root);
+        (!cwd.is_dir()).then(|| format!("it is to run in {}, which is no folder", cwd.display()))
+    }
+
+    fn resources(
+        &mut self,
+        registered: &Registered,
+        completing: &[Completing],
+    ) -> BTreeMap<PathBuf, Vec<String>> {
+        let maker = resources::Maker { project: self.project.clone(), host: self.host.clone() };
+        let found = match registered.kind("resources") {
+            Some(entries) => {
+                let mut all = self.note(maker.registered(entries));
+                // Templates are found beside what is registered.
+                let found = self.note(maker.found());
+                all.extend(found.into_iter().filter(|one| one.is_template));
+                all
+            }
+            None => self.note(maker.found()),
+        };
+        let mut all = match registered.kind("resourceTemplates") {
+            Some(entries) => self.note(maker.registered(entries)),
+            None => vec![],
+        };
+        // What is registered goes before what is found under the same name.
+        let known: HashSet<String> = all.iter().map(|one| one.name.clone()).collect();
+        all.extend(found.into_iter().filter(|one| !one.is_template || !known.contains(&one.name)));
+        let mut files = resources::by_file(&all);
+        for one in all {
+            let of = || Of::resource(one.file.as_deref(), &one.uri, &one.entry);
+            let beside = one.file.as_ref().and_then(|file| {
+                completions::beside(&one.name, file, of(), &self.project, &self.host)
+            });
+            let named = completing.iter().find(|completing| completing.name == one.name);
+            let named = named.map(|completing| completing.clone().of(of()));
+            let uri = one.uri.clone();
+            self.add(|catalog| catalog.resource(one.resource));
+            if let Some(completing) = named.or(beside) {
+                self.add(|catalog| catalog.complete(uri, completing));
+            }
+        }
+        let pages = self.note(ui::standalone(&self.project));
+        for page in pages {
+            // A tool's page goes before one of the same name.
+            if let Entry::Vacant(place) = self.pages.entry(page.uri) {
+                place.insert(page.file);
+                self.add(|catalog| catalog.resource(page.resource));
+            }
+        }
+        for (uri, file) in &self.pages {
+            files.entry(file.clone()).or_default().push(uri.clone());
+        }
+        self.unlisted();
+        files
+    }
+
+    /// What can be read by whoever knows its URI: everything of a scheme, and outputs that were too
+    /// long to be shown.
+    fn unlisted(&mut self) {
+        for scheme in providers::at_large(&self.project, &self.host) {
+            let resource = resources::by_scheme(&scheme, &self.project, &self.host);
+            self.add(|catalog| catalog.resource(resource));
+        }
+        let host = self.host.clone();
+        let begins = host.outputs.scheme.clone();
+        let output = Resource::new(format!("{begins}{{+id}}"), move |uri: Uri, ctx: Ctx| {
+            let host = host.clone();
+            let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
+            async move {
+                let kept: Option<Contents> = host.outputs.read(&id, ctx.principal()).await;
+                kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
+            }
+        });
+        self.catalog = std::mem::take(&mut self.catalog).resource(output.unlisted());
+    }
+
+    fn prompts(&mut self, registered: Option<&Vec<Value>>, completing: &[Completing]) {
+        let maker = prompts::Maker { project: self.project.clone(), host: self.host.clone() };
+        let all = match registered {
+            Some(entries) => self.note(maker.registered(entries)),
+            None => self.note(maker.found()),
+        };
+        for one in all {
+            let of = Of::prompt(&one.file, &one.entry);
+            let is_named = completing.iter().any(|completing| completing.name == one.name);
+            let found = completions::beside(&one.name, &one.file, of, &self.project, &self.host);
+            if let Some(completing) = found.filter(|_| !is_named) {
+                self.add(|catalog| catalog.complete(completing.name.clone(), completing));
+            }
+            self.add(|catalog| catalog.prompt(one.prompt));
+        }
+    }
+
+    fn completing(&mut self, registered: &Registered) -> Vec<Completing> {
+        let entries = registered.kind("completions").cloned().unwrap_or_default();
+        let made = completions::registered(&entries, &self.project, &self.host);
+        self.note(made)
+    }
+}
+
+/// What is said of a script: beside it first, then by itself.
+fn said(path: &Path, head: &str) -> Result<Manifest, String> {
+    let header = of_text(head)?;
+    Ok(match beside(path)? {
+        Some(beside) => beside.manifest()?.or(header),
+        None => header,
+    })
+}
