@@ -17,11 +17,14 @@ async fn hello() -> &'static str {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A server in this process. Most are commands or URLs: `Mount::command(["uvx", "mcp-server-time"])`.
-    let other = Mcp::new(Server::new("other").tool(hello).build()?);
-    let gateway = Gateway::builder().mount("other", Mount::endpoint(other)).build()?;
-    // Its tool is `other_hello` here.
+    let gateway = Gateway::builder().mount("other", Mount::endpoint(other()?)).build()?;
+    // The other server's tool is `other_hello` here.
     Server::new("gateway").tool(add).provide(gateway.clone()).serve(Stdio).await?;
     gateway.close().await;
     Ok(())
+}
+
+/// A server in this process. Most are commands or URLs: `Mount::command(["uvx", "mcp-server-time"])`.
+fn other() -> Result<Mcp, zcp::Error> {
+    Ok(Mcp::new(Server::new("other").tool(hello).build()?))
 }
