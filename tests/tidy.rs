@@ -151,9 +151,12 @@ fn the_client_asks_for_the_era_in_three_files() {
 }
 
 /// Files with a static that holds state, and why.
-const STATICS: &[(&str, &str)] = &[];
+const STATICS: &[(&str, &str)] = &[
+    ("scripts/src/spawn.rs", "the resource limit that tags a run is set for the whole process"),
+    ("protocol/mcp/mod.rs", "an empty map that never changes"),
+];
 /// Files that start a task without an owner, and why.
-const DETACHED: &[(&str, &str)] = &[];
+const DETACHED: &[(&str, &str)] = &[("scripts/src/lib.rs", "it ends with the provider")];
 
 /// Whether a line declares a static, rather than naming the lifetime.
 fn is_static(line: &str) -> bool {
@@ -175,7 +178,8 @@ fn nothing_is_hidden_in_statics_or_tasks() {
             let known = STATICS.iter().any(|(file, _)| place.contains(file));
             assert!(!hidden || known, "{place} hides state: {}", line.trim());
             assert!(!line.contains("task_local!"), "{place} hides state in a task");
-            let detached = line.contains("tokio::spawn") || line.contains("TaskTracker::new().spawn");
+            let detached =
+                line.contains("tokio::spawn") || line.contains("TaskTracker::new().spawn");
             let known = DETACHED.iter().any(|(file, _)| place.contains(file));
             assert!(!detached || known, "{place} starts a task nobody owns");
             // What the macros write lands in other people's code, where a lint may or may not fire.

@@ -4,8 +4,7 @@ use crate::param::Param;
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
 use syn::{
-    Attribute, Expr, ExprLit, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat,
-    Receiver, ReturnType, parse_quote,
+    Attribute, FnArg, GenericParam, Generics, Ident, ItemFn, Pat, Receiver, ReturnType, parse_quote,
 };
 
 /// Parameters that a handler may have.
@@ -27,7 +26,7 @@ impl Function {
         if item.sig.asyncness.is_none() {
             return Err(syn::Error::new_spanned(item.sig.fn_token, "make this an `async fn`"));
         }
-        let docs = docs(&item.attrs);
+        let docs = crate::docs::docs(&item.attrs);
         let returns = match &item.sig.output {
             ReturnType::Default => quote!(()),
             ReturnType::Type(_, returned) => quote!(#returned),
@@ -232,17 +231,6 @@ fn check_receiver(receiver: &Receiver) -> syn::Result<()> {
 fn belongs_outside(attribute: &Attribute) -> bool {
     let names = ["doc", "cfg", "cfg_attr", "deprecated", "must_use"];
     names.iter().any(|name| attribute.path().is_ident(name))
-}
-
-pub(crate) fn docs(attributes: &[Attribute]) -> String {
-    let line = |attribute: &Attribute| match &attribute.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
-            _ => None,
-        },
-        _ => None,
-    };
-    attributes.iter().filter_map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `#[tool]`, `#[resource]` and `#[prompt]`: a function becomes an offer of a server. Its doc
 //! comment is the description, its parameters are the schema. It stays a function.
 
+mod docs;
 mod function;
 mod options;
 mod param;

@@ -25,7 +25,7 @@ pub(crate) struct Param {
 
 impl Param {
     pub(crate) fn parse(param: &mut PatType, number: usize) -> syn::Result<Self> {
-        let docs = crate::function::docs(&param.attrs);
+        let docs = crate::docs::docs(&param.attrs);
         param.attrs.retain(|attribute| !attribute.path().is_ident("doc"));
         let Some(name) = name(&param.pat) else {
             let why = "a parameter needs a name: `text: String`, or `State(text): State<String>`";

@@ -2,8 +2,8 @@
 
 use crate::{
     RpcError,
-    json::{self, Broken, Reader},
-    params::{Params, read_members},
+    json::{self, Broken, Reader, read_members},
+    params::Params,
 };
 use bytes::Bytes;
 use bytestring::ByteString;

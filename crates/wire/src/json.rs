@@ -328,6 +328,26 @@ pub fn has_more_values(text: &[u8], limit: usize) -> bool {
     false
 }
 
+/// Reads an object's members by name, and says which was there twice: `member` is false for it.
+pub(crate) fn read_members<'a>(
+    reader: &mut Reader<'a>,
+    mut member: impl FnMut(&mut Reader<'a>, &str) -> Option<bool>,
+) -> Option<Option<String>> {
+    let mut twice = None;
+    reader.object(|reader, name| {
+        if !member(reader, &name)? {
+            twice = Some(name.into_owned());
+        }
+        Some(())
+    })?;
+    Some(twice)
+}
+
+/// Puts a member's text into its place, unless it is `null`; false when there is one already.
+pub(crate) fn fill<'a>(place: &mut Option<&'a str>, value: &'a str) -> Option<bool> {
+    Some(value == "null" || place.replace(value).is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

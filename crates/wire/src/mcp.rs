@@ -15,12 +15,17 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 
-use crate::{Id, json, meta};
+use crate::{Id, json};
 use bytestring::ByteString;
 use content::Content;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json, value::RawValue};
 use std::sync::Arc;
+
+/// The key in `_meta` of a result for who answered, for display.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The key in `_meta` for the `subscriptions/listen` that a message belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Members this side does not know, kept as they came.
 pub type Extra = Map<String, Value>;
@@ -225,7 +230,7 @@ impl ResultMeta {
         match &self.server_info {
             Some(info) if self.subscription_id.is_none() && self.extra.is_empty() => {
                 out.push_str("{\"");
-                out.push_str(meta::SERVER_INFO);
+                out.push_str(SERVER_INFO);
                 out.push_str("\":");
                 out.push_str(info.get());
                 out.push('}');
@@ -242,10 +247,10 @@ impl Serialize for ResultMeta {
             map.serialize_entry(key, value)?;
         }
         if let Some(info) = &self.server_info {
-            map.serialize_entry(meta::SERVER_INFO, &**info)?;
+            map.serialize_entry(SERVER_INFO, &**info)?;
         }
         if let Some(id) = &self.subscription_id {
-            map.serialize_entry(meta::SUBSCRIPTION_ID, id)?;
+            map.serialize_entry(SUBSCRIPTION_ID, id)?;
         }
         map.end()
     }

@@ -2,9 +2,8 @@
 
 use crate::{
     RpcError,
-    json::Reader,
+    json::{Reader, fill, read_members},
     mcp::logging::Level,
-    params::{fill, read_members},
 };
 use std::borrow::Cow;
 
@@ -16,10 +15,7 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// From which level on the request's log messages are wanted.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who answered, for display.
-pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Which `subscriptions/listen` a message belongs to.
-pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+pub use crate::mcp::{SERVER_INFO, SUBSCRIPTION_ID};
 
 /// A request's `_meta`, still in the request's own text.
 #[derive(Debug, Default)]

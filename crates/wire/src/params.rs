@@ -2,7 +2,7 @@
 
 use crate::{
     Id, RpcError,
-    json::{self, Broken, Reader},
+    json::{self, Broken, Reader, fill, read_members},
     mcp::tasks,
     meta::Meta,
 };
@@ -143,26 +143,6 @@ impl<'a> Params<'a> {
         };
         usual.or_else(other)
     }
-}
-
-/// Reads an object's members by name, and says which was there twice: `member` is false for it.
-pub(crate) fn read_members<'a>(
-    reader: &mut Reader<'a>,
-    mut member: impl FnMut(&mut Reader<'a>, &str) -> Option<bool>,
-) -> Option<Option<String>> {
-    let mut twice = None;
-    reader.object(|reader, name| {
-        if !member(reader, &name)? {
-            twice = Some(name.into_owned());
-        }
-        Some(())
-    })?;
-    Some(twice)
-}
-
-/// Puts a member's text into its place, unless it is `null`; false when there is one already.
-pub(crate) fn fill<'a>(place: &mut Option<&'a str>, value: &'a str) -> Option<bool> {
-    Some(value == "null" || place.replace(value).is_none())
 }
 
 /// A member that must be a string.

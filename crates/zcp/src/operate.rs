@@ -1,7 +1,7 @@
 //! What the servers of a store have in hand, for those who operate them.
 
 use crate::{
-    protocol::mcp::session,
+    protocol::mcp::session::Stored,
     runtime::{
         call::Fault,
         tasks::{Engine, Task, Tasks},
@@ -45,9 +45,15 @@ pub async fn rotate_keys(store: &dyn Store, old: OldKeys) -> StoreResult<Rotated
 /// Every session a store holds.
 pub async fn sessions(store: &dyn Browse) -> StoreResult<Vec<Session>> {
     let read = |key: String| async move {
-        let found = store.get(&key).await?.as_ref().and_then(session::shown);
+        let found = store.get(&key).await?.as_ref().and_then(Stored::read);
         let id = key.strip_prefix("session/").unwrap_or_default().to_owned();
-        Ok(found.map(|session| Session { id, ..session }))
+        Ok(found.map(|Stored { principal, revision, client, subscriptions }| Session {
+            id,
+            principal,
+            revision,
+            client,
+            subscriptions,
+        }))
     };
     let all = stream::iter(store.keys("session/").await?).map(read).buffered(AT_ONCE);
     all.try_filter_map(|found| std::future::ready(Ok(found))).try_collect().await

@@ -96,7 +96,7 @@ pub struct Shared {
     shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     _watching: Option<DropGuard>,
     /// Looks after tasks, once there is a conversation.
-    keeping: OnceLock<DropGuard>,
+    keeping: OnceLock<Keeping>,
     /// A provider may own what its catalog comes from.
     _providers: Vec<Box<dyn Provider>>,
 }
@@ -261,8 +261,9 @@ impl Runtime {
             let keep = tasks::keep(Arc::downgrade(&self.shared), self.core.engine.clone());
             let keys = KeyRing::clone(&self.keys).follow(self.store.clone());
             let keep = futures_util::future::join(keep, keys);
-            TaskTracker::new().spawn_on(stop.clone().run_until_cancelled_owned(keep), &handle);
-            stop.drop_guard()
+            let tracker = TaskTracker::new();
+            tracker.spawn_on(stop.clone().run_until_cancelled_owned(keep), &handle);
+            Keeping { stop: stop.drop_guard(), tracker }
         });
     }
 
@@ -270,6 +271,11 @@ impl Runtime {
     /// processes with the same store take over what may be run again.
     pub async fn close(&self, patience: Duration) {
         self.core.engine.close(patience).await;
+        if let Some(keeping) = self.keeping.get() {
+            keeping.stop.token().cancel();
+            keeping.tracker.close();
+            keeping.tracker.wait().await;
+        }
     }
 
     /// What a protocol keeps for all of its conversations.
@@ -281,6 +287,12 @@ impl Runtime {
 }
 
 #[doc(hidden)]
+/// The work of a runtime in the background. It ends with the runtime.
+struct Keeping {
+    stop: DropGuard,
+    tracker: TaskTracker,
+}
+
 impl std::ops::Deref for Runtime {
     type Target = Shared;
 

@@ -3,7 +3,6 @@
 use super::handshake::{Handshake, Handshakes};
 use crate::{
     auth::{Caller, Principal, StoredCaller},
-    operate,
     runtime::{Runtime, ctx::Conversation},
     store::{self, If, StoreResult},
 };
@@ -340,16 +339,24 @@ impl Session {
     }
 }
 
-/// What operators are shown of a session that a store holds.
-pub(crate) fn shown(entry: &store::Entry) -> Option<operate::Session> {
-    let record = Record::read(entry)?;
-    Some(operate::Session {
-        id: String::new(),
-        principal: record.caller.read()?.principal().as_str().to_owned(),
-        revision: record.version,
-        client: record.client,
-        subscriptions: record.subscriptions.len(),
-    })
+/// What a store holds of a session, for those who operate servers.
+pub(crate) struct Stored {
+    pub(crate) principal: String,
+    pub(crate) revision: String,
+    pub(crate) client: Implementation,
+    pub(crate) subscriptions: usize,
+}
+
+impl Stored {
+    pub(crate) fn read(entry: &store::Entry) -> Option<Self> {
+        let record = Record::read(entry)?;
+        Some(Self {
+            principal: record.caller.read()?.principal().as_str().to_owned(),
+            revision: record.version,
+            client: record.client,
+            subscriptions: record.subscriptions.len(),
+        })
+    }
 }
 
 fn key(id: &str) -> String {
