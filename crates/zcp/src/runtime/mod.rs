@@ -6,6 +6,7 @@ pub(crate) mod catalog;
 pub(crate) mod changes;
 pub(crate) mod complete;
 pub(crate) mod ctx;
+mod dispatch;
 pub(crate) mod error;
 pub(crate) mod extract;
 mod failure;
@@ -31,17 +32,13 @@ pub(crate) mod template;
 pub(crate) mod tool;
 
 use crate::{seal::KeyRing, store::Store};
-use bytestring::ByteString;
-use call::{Call, Complete, Fault, Listing, Op, Outcome};
+use call::{Call, Fault, Outcome};
 use catalog::{Catalog, Provider};
 use changes::{Change, Changes};
-use complete::Typed;
-use ctx::Ctx;
-use error::CallError;
-use failure::{failed, failed_tool, gave_up, took_too_long};
+use dispatch::Core;
+use failure::{failed, gave_up};
 use futures_util::{FutureExt, future::Either};
 use http::Extensions;
-use input::Input;
 use merge::watch_catalogs;
 use metrics::Metrics;
 use serde_json::value::{RawValue, to_raw_value};
@@ -55,18 +52,14 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
-use tasks::{Engine, Tasks, Wanted, Way};
-use tokio::sync::watch;
+use tasks::{Engine, Tasks};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 use tower::{ServiceExt, util::BoxCloneSyncService};
 use tracing::Instrument;
-use zcp_wire::{
-    json,
-    mcp::{Cache, CacheScope, completion::Reference, lifecycle::Implementation},
-};
+use zcp_wire::mcp::{Cache, CacheScope, lifecycle::Implementation};
 
 /// What layers wrap: operations in, outcomes out.
 pub type Service = BoxCloneSyncService<Call, Outcome, Infallible>;
@@ -299,186 +292,6 @@ impl std::ops::Deref for Runtime {
     fn deref(&self) -> &Shared {
         &self.shared
     }
-}
-
-/// The innermost of the runtime: below every layer.
-#[derive(Clone)]
-pub(crate) struct Core {
-    catalog: watch::Receiver<Arc<Catalog>>,
-    state: Arc<Extensions>,
-    page_size: usize,
-    call_timeout: Option<Duration>,
-    pub(crate) engine: Arc<Engine>,
-}
-
-impl Core {
-    // What is rare is boxed: every call moves and allocates room for the largest of its branches.
-    async fn dispatch(&self, Call { op, ctx }: Call) -> Outcome {
-        let catalog = self.catalog.borrow().clone();
-        match op {
-            Op::List { kind, after } => {
-                let (size, view) = (self.page_size, ctx.caller().view());
-                Outcome::Page(Listing { catalog, kind, after, size, view })
-            }
-            Op::CallTool { name, args } => {
-                let Some(tool) = catalog.find_tool(&name) else {
-                    return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
-                };
-                match tasks::way(tool, &ctx.about().task) {
-                    Way::Wait => (),
-                    Way::WaitAWhile => {
-                        let wanted = Wanted { name, args, asked: Box::default() };
-                        return Box::pin(tasks::run_or_begin(self, wanted, &ctx)).await;
-                    }
-                    Way::Task(asked) => {
-                        let wanted = Wanted { name, args, asked };
-                        return Box::pin(tasks::begin(self, wanted, &ctx)).await;
-                    }
-                    Way::Refused(fault) => return Outcome::Fault(fault),
-                }
-                // Not in a function of its own: its future would hold the arguments once more.
-                let run = caught(|| tool.begin(self.input(args, ctx)));
-                let output = match run {
-                    Ok(run) => self.guard(run).await,
-                    Err(error) => Err(error),
-                };
-                match output.and_then(|output| caught(|| tool.checked(output))) {
-                    Ok(output) => Outcome::Tool(output),
-                    Err(error) => failed_tool(&name, error),
-                }
-            }
-            op => Box::pin(self.dispatch_other(op, ctx, &catalog)).await,
-        }
-    }
-
-    /// The operations that are not called by the thousand.
-    async fn dispatch_other(&self, op: Op, ctx: Ctx, catalog: &Catalog) -> Outcome {
-        match op {
-            Op::Task(op) => tasks::call(self, op, &ctx).await,
-            Op::ReadResource { uri } => {
-                let Some((resource, variables)) = catalog.find_resource(&uri) else {
-                    return Outcome::Fault(Fault::NoResource(uri));
-                };
-                let read = resource.read(uri.clone(), variables, self.input(None, ctx));
-                match self.guard(read).await {
-                    Ok(contents) => Outcome::Contents(contents, resource.cache()),
-                    Err(CallError::NotFound(_)) => Outcome::Fault(Fault::NoResource(uri)),
-                    Err(error) => failed("resource", &uri, error),
-                }
-            }
-            Op::GetPrompt { name, args } => {
-                let Some(prompt) = catalog.find_prompt(&name) else {
-                    return Outcome::Fault(Fault::Unknown(format!("Unknown prompt: {name}")));
-                };
-                if let Some(missing) = prompt.missing(|name| args.contains_key(name)) {
-                    let why = format!("prompt `{name}` needs the argument `{missing}`");
-                    return Outcome::Fault(Fault::Invalid(why));
-                }
-                let args = json::text(&args);
-                match self.guard(prompt.get(self.input(Some(args), ctx))).await {
-                    Ok(prompt) => Outcome::Prompt(prompt),
-                    Err(error) => failed("prompt", &name, error),
-                }
-            }
-            Op::GetSkill { uri } => match catalog.find_skill(&uri) {
-                Some(skill) => Outcome::Skill(skill.clone()),
-                None => Outcome::Fault(Fault::Unknown(format!("Unknown skill: {uri}"))),
-            },
-            Op::ReadFolder { uri, after } => {
-                let Some(mut all) = catalog.folder(&uri, after.as_deref()) else {
-                    return Outcome::Fault(Fault::Unknown(format!("Not a folder: {uri}")));
-                };
-                let more = all.len() > self.page_size;
-                all.truncate(self.page_size);
-                let next = all.last().map(|(name, _)| name.clone()).filter(|_| more);
-                Outcome::Folder(all.into_iter().map(|(_, resource)| resource).collect(), next)
-            }
-            Op::Complete(complete) => self.complete(catalog, complete).await,
-            // Allowed by all layers. What follows is the protocol's to do.
-            Op::List { .. }
-            | Op::CallTool { .. }
-            | Op::Open
-            | Op::Subscribe { .. }
-            | Op::Unsubscribe { .. }
-            | Op::Listen { .. }
-            | Op::SetLevel { .. }
-            | Op::Cancel { .. }
-            | Op::Answer { .. }
-            | Op::Resume
-            | Op::Close => Outcome::Done,
-        }
-    }
-
-    /// Calls a tool whose caller does not wait, or not for long: for as long as it takes.
-    async fn run_tool(self, name: ByteString, args: Option<ByteString>, ctx: Ctx) -> Outcome {
-        let catalog = self.catalog.borrow().clone();
-        let Some(tool) = catalog.find_tool(&name) else {
-            return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
-        };
-        let patient = Self { call_timeout: None, ..self.clone() };
-        let output = match caught(|| tool.begin(self.input(args, ctx))) {
-            Ok(run) => patient.guard(run).await,
-            Err(error) => Err(error),
-        };
-        match output.and_then(|output| caught(|| tool.checked(output))) {
-            Ok(output) => Outcome::Tool(output),
-            Err(error) => failed_tool(&name, error),
-        }
-    }
-
-    fn input(&self, args: Option<ByteString>, ctx: Ctx) -> Input {
-        Input::new(args, ctx, self.state.clone())
-    }
-
-    async fn complete(&self, catalog: &Catalog, complete: Complete) -> Outcome {
-        let (name, completers) = match &complete.reference {
-            Reference::Prompt { name } => {
-                (name, catalog.find_prompt(name).map(|it| it.completers()))
-            }
-            Reference::Resource { uri } => {
-                (uri, catalog.find_template(uri).map(|it| it.completers()))
-            }
-            _ => return Outcome::Fault(Fault::Unknown("no such reference".to_owned())),
-        };
-        let named = catalog.find_completer(name);
-        if completers.is_none() && named.is_none() {
-            let why = match &complete.reference {
-                Reference::Prompt { .. } => format!("no such prompt: `{name}`"),
-                _ => format!("no such template: `{name}`"),
-            };
-            return Outcome::Fault(Fault::Unknown(why));
-        }
-        let by = completers.and_then(|all| all.of(&complete.argument)).or(named);
-        let Complete { argument, value, context: others, .. } = complete;
-        let typed = Typed { argument, value, others };
-        match self.guard(complete::complete(by, typed)).await {
-            Ok(completion) => Outcome::Completion(completion),
-            Err(error) => failed("completion of", name, error),
-        }
-    }
-
-    /// A panic or too long a time is an error of this call alone.
-    async fn guard<T>(&self, work: impl Future<Output = error::Result<T>>) -> error::Result<T> {
-        let ended = match self.call_timeout {
-            None => AssertUnwindSafe(work).catch_unwind().await,
-            Some(limit) => {
-                let caught = AssertUnwindSafe(work).catch_unwind();
-                let in_time = Box::pin(tokio::time::timeout(limit, caught)).await;
-                in_time.map_err(|_| took_too_long(limit))?
-            }
-        };
-        ended.unwrap_or_else(|_| Err(panicked()))
-    }
-}
-
-/// Runs what comes before and after a handler's own work, whose panics are its own, too.
-fn caught<T>(work: impl FnOnce() -> error::Result<T>) -> error::Result<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
-}
-
-/// What a panic says may hold secrets; it is on stderr for whoever runs the server.
-fn panicked() -> CallError {
-    CallError::new("the handler failed unexpectedly")
 }
 
 /// Checks a value against a schema that is used once.
