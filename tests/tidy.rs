@@ -270,6 +270,43 @@ fn modules_of_a_crate_form_no_cycle() {
     }
 }
 
+/// The names in the first column of the tables of a crate in ARCHITECTURE.md.
+fn described(page: &str, name: &str) -> BTreeSet<String> {
+    let start =
+        page.find(&format!("\n**{name}**")).unwrap_or_else(|| panic!("{name} has no table"));
+    let part = &page[start + 1..];
+    let part = part.find("\n**").or(part.find("\n## ")).map_or(part, |end| &part[..end]);
+    let first = |line: &str| line.strip_prefix("| `")?.split(" |").next().map(str::to_owned);
+    let names = part.lines().filter_map(first).flat_map(|cell| {
+        let names: Vec<String> = cell.split(", ").map(|one| one.replace('`', "")).collect();
+        names
+    });
+    names.map(|name| name.trim_end_matches('/').to_owned()).collect()
+}
+
+#[test]
+fn the_tables_of_modules_are_those_of_the_folders() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it can be read");
+    for folder in CRATES {
+        let name = folder.trim_start_matches("crates/").trim_end_matches("/src");
+        let described = described(&page, name);
+        let top = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
+        let named: BTreeSet<String> = described.iter().map(top).collect();
+        let missing: Vec<String> = files(folder)
+            .iter()
+            .map(|(file, _)| file.trim_start_matches(folder).trim_start_matches('/').to_owned())
+            .filter_map(|file| file.split(['/', '.']).next().map(str::to_owned))
+            .filter(|module| module != "lib" && module != "main" && !named.contains(module))
+            .collect();
+        assert!(missing.is_empty(), "ARCHITECTURE.md has no row for {missing:?} of {folder}");
+        for module in described {
+            let path = root().join(folder).join(&module);
+            let exists = path.is_dir() || path.with_extension("rs").is_file();
+            assert!(exists, "ARCHITECTURE.md has a row for `{module}`, which {folder} has not");
+        }
+    }
+}
+
 #[test]
 fn a_planted_cycle_is_found() {
     let sample =

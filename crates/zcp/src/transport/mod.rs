@@ -4,14 +4,8 @@ pub(crate) mod converse;
 #[cfg(feature = "http")]
 pub(crate) mod http;
 pub(crate) mod outbox;
-mod own_stdio;
 pub(crate) mod stdio;
 pub(crate) mod weight;
-#[cfg(feature = "ws")]
-pub(crate) mod ws;
-#[path = "without_ws.rs"]
-#[cfg(all(feature = "http", not(feature = "ws")))]
-mod ws;
 
 use crate::runtime::Runtime;
 use std::{future::Future, io, time::Duration};

@@ -2,8 +2,8 @@
 
 use super::{
     Door, Limits,
+    idle::{self, Connected, Watch},
     slots::Slots,
-    watch::{self, Connected, Watch},
 };
 use crate::{
     runtime::metrics::{Counted, Gauge},
@@ -112,7 +112,7 @@ impl Serving {
     async fn accept<L: Listener>(self, listener: L) -> io::Result<()> {
         let slots = Slots::new(&self.limits);
         let connected = Connected::default();
-        let mut timer = watch::timer(&self.limits);
+        let mut timer = idle::timer(&self.limits);
         loop {
             let next = tokio::select! {
                 next = next(&listener, &slots) => next,

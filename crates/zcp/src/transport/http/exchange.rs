@@ -1,11 +1,12 @@
 //! Streamable HTTP: one POST, one message in, a stream of frames out.
 
 use super::{
-    Limits, Shared, event_stream, refusal, resume,
+    Limits, Shared, event_stream,
+    idle::Watch,
+    refusal, resume,
     resume::{Adopting, Made, Resumable},
     sessions::Live,
     status,
-    watch::Watch,
 };
 use crate::{
     auth::{Caller, PeerAddress, Principal, network},

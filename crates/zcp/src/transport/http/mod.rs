@@ -1,22 +1,27 @@
 //! HTTP: every wire a web server can carry, on one port.
 
 mod accept;
+mod endpoints;
 mod event_stream;
 mod exchange;
-mod guard;
 mod held;
+mod host_check;
+mod idle;
 mod opened;
-mod pages;
 mod replay;
 mod resume;
-mod revive;
 mod sessions;
 mod slots;
 mod sse2024;
 mod status;
-mod watch;
+mod takeover;
+#[cfg(feature = "ws")]
+mod ws;
+#[path = "without_ws.rs"]
+#[cfg(not(feature = "ws"))]
+mod ws;
 
-use super::{Transport, ws};
+use super::Transport;
 use crate::{auth::PeerAddress, protocol::mcp::Mcp, runtime::Runtime};
 use ::http::HeaderName;
 use axum::{
@@ -27,19 +32,17 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use guard::Guard;
-pub(crate) use held::Held;
+use held::Held;
+use host_check::Guard;
 use hyper::body::Incoming;
+use idle::Watch;
 use sessions::Sessions;
-pub(crate) use status::unopened;
 use std::{
     convert::Infallible, fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
-pub(crate) use watch::Occupied;
-use watch::Watch;
 
 /// Streamable HTTP on `/mcp`, WebSocket on `/ws`, HTTP+SSE of 2024-11-05 on `/sse`, and pages for
 /// those who operate the server: `/healthz`, `/readyz`, `/metadata`, `/metrics`.
@@ -276,10 +279,10 @@ impl Http {
             .route(WS, get(ws::upgrade))
             .route("/sse", get(sse2024::open))
             .route("/messages", post(sse2024::post))
-            .route("/healthz", get(pages::health))
-            .route("/readyz", get(pages::ready))
-            .route("/metadata", get(pages::metadata))
-            .route("/metrics", get(pages::metrics))
+            .route("/healthz", get(endpoints::health))
+            .route("/readyz", get(endpoints::ready))
+            .route("/metadata", get(endpoints::metadata))
+            .route("/metrics", get(endpoints::metrics))
             .with_state(shared.clone());
         Door {
             guard: Arc::new(self.guard),

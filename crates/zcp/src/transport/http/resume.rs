@@ -3,9 +3,9 @@
 use super::{
     Shared, event_stream, refusal,
     replay::{EventId, Opened},
-    revive::Elsewhere,
     sessions::{Live, append, end},
     status,
+    takeover::Elsewhere,
 };
 use crate::{
     auth::Caller,

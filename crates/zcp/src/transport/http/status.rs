@@ -30,7 +30,7 @@ pub(super) fn refused(id: Option<Id>, error: RpcError) -> Response {
 }
 
 /// A handshake that was refused, by what was said or by a layer.
-pub(crate) fn unopened(id: Option<Id>, error: RpcError) -> Response {
+pub(super) fn unopened(id: Option<Id>, error: RpcError) -> Response {
     match error.code {
         403 | 429 => answered(Answer { id, result: Err(error) }),
         _ => refused(id, error),

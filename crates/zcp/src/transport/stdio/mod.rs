@@ -1,10 +1,11 @@
 //! Standard input and output: one message a line.
 
+mod own;
+
 use super::{
     DRAIN, Transport,
     converse::Conversation,
     outbox::{Inbox, outbox},
-    own_stdio,
 };
 use crate::{
     protocol::mcp::{Mcp, shared},
@@ -30,7 +31,7 @@ pub struct Stdio;
 
 impl Transport for Stdio {
     async fn serve(self, runtime: Runtime, stop: CancellationToken) -> io::Result<()> {
-        let own = own_stdio::take()?;
+        let own = own::take()?;
         converse(Mcp::new(runtime), own.input, own.output, own.unread, stop).await
     }
 }

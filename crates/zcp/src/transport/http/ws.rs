@@ -3,16 +3,16 @@
 mod connection;
 mod moved;
 
-use super::{
-    DRAIN,
-    converse::Conversation,
-    http::{Held, Occupied, Shared, unopened},
-    outbox::{Inbox, outbox},
-};
+use super::{Shared, held::Held, idle::Occupied, status::unopened};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
     store::{Bound, StoreError, StoreResult},
+    transport::{
+        DRAIN,
+        converse::Conversation,
+        outbox::{Inbox, outbox},
+    },
 };
 use ::http::{Extensions, HeaderValue, StatusCode};
 use axum::{
