@@ -2,7 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
 
 use serde_json::{Value, json};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -201,7 +208,7 @@ async fn a_task_that_may_not_be_looked_at_is_not_listened_to() {
 async fn arguments_of_a_task_are_not_in_its_record() {
     let store = Arc::new(Memory::default());
     let mut client = PipeClient::new(everything().shared_store(store.clone()));
-    for (bytes, allowed) in [(500_000, true), (2_000_000, false)] {
+    for (bytes, allowed) in [(200_000, true), (500_000, false)] {
         let mut params = call("slow_compute", json!({ "seconds": 30, "label": "large" }));
         params["arguments"]["pad"] = json!("x".repeat(bytes));
         let begun = client.ask(follower(1, "tools/call", params)).await;
@@ -213,4 +220,49 @@ async fn arguments_of_a_task_are_not_in_its_record() {
         client.ask(follower(2, "tasks/cancel", json!({ "taskId": id }))).await;
         assert!(store.get(&format!("args/{id}")).await.unwrap().is_none());
     }
+}
+
+#[tokio::test]
+async fn a_task_keeps_neither_its_message_nor_its_room() {
+    let mut client = PipeClient::new(everything());
+    // Twelve messages of 4 MB are more than a conversation may have under way.
+    for id in 0..12 {
+        let mut params = call("slow_compute", json!({ "seconds": 30, "label": "small" }));
+        params["pad"] = json!("x".repeat(4_000_000));
+        let begun = client.ask(follower(id, "tools/call", params)).await;
+        assert!(begun["result"]["taskId"].is_string(), "{}", begun["error"]);
+    }
+}
+
+#[tokio::test]
+async fn a_large_answer_to_a_task_is_refused() {
+    let mut client = PipeClient::new(everything());
+    let params = call("confirm_delete", json!({ "filename": "a" }));
+    let begun = client.ask(follower(1, "tools/call", params)).await;
+    let id = &begun["result"]["taskId"];
+    let answer = json!({ "action": "accept", "content": { "pad": "x".repeat(100_000) } });
+    let update = json!({ "taskId": id, "inputResponses": { "confirm": answer } });
+    let answer = client.ask(follower(2, "tasks/update", update)).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}
+
+#[tokio::test]
+async fn layers_decide_about_a_limited_number_of_tasks() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counting = asked.clone();
+    let count = layer_fn(move |inner: Service| {
+        let counting = counting.clone();
+        Service::new(service_fn(move |call: Call| {
+            if matches!(call.op, Op::Task(TaskOp::Get { .. })) {
+                counting.fetch_add(1, Ordering::Relaxed);
+            }
+            inner.clone().oneshot(call)
+        }))
+    });
+    let mut client = PipeClient::new(everything().layer(count));
+    let ids: Vec<String> = (0..3000).map(|id| format!("task-{id}")).collect();
+    let filter = json!({ "notifications": { "taskIds": ids } });
+    client.send(follower(1, "subscriptions/listen", filter)).await;
+    client.next().await;
+    assert_eq!(asked.load(Ordering::Relaxed), 100);
 }

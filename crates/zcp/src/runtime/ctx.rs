@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
+    any::Any,
     fmt,
     sync::{
         Arc, OnceLock,
@@ -120,12 +121,40 @@ impl About {
             client: self.client.clone(),
             client_info: self.client_info.clone(),
             trace: self.trace.clone(),
-            params: self.params.clone(),
-            extensions: self.extensions.clone(),
+            params: self.params.as_ref().and_then(|params| self.detached(params, MAX_PARAMS)),
+            extensions: self.without_room(),
             ..Self::of(self.runtime.clone())
         }
     }
+
+    /// A part of the call's message for work that does not stop with the call: copied if the
+    /// message is large, so that the rest of it is not kept. None if it has more bytes than `most`.
+    pub(crate) fn detached(&self, part: &ByteString, most: usize) -> Option<ByteString> {
+        match self.extensions.get::<Room>().is_some() {
+            false => Some(part.clone()),
+            true => (part.len() <= most).then(|| ByteString::from(&**part)),
+        }
+    }
+
+    fn without_room(&self) -> Arc<Extensions> {
+        if self.extensions.get::<Room>().is_none() {
+            return self.extensions.clone();
+        }
+        let mut rest = Extensions::clone(&self.extensions);
+        rest.remove::<Room>();
+        Arc::new(rest)
+    }
 }
+
+/// Bytes of a large message's parameters that [`Ctx::params`] gives in a task.
+const MAX_PARAMS: usize = 64 * 1024;
+
+/// The room that a call's message takes of the transport's limits, for as long as this is in the
+/// call's extensions.
+#[derive(Clone)]
+pub(crate) struct Room(
+    #[expect(dead_code, reason = "it is held")] pub(crate) Arc<dyn Any + Send + Sync>,
+);
 
 /// Stops a call's work. The token is made when someone asks for it: most calls end before.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use crate::{
     auth::{PeerAddress, network},
-    runtime::Runtime,
+    runtime::{Runtime, ctx::Room},
 };
 use http::Extensions;
 use std::{
@@ -31,19 +31,19 @@ const OF_ONE: usize = ALL / 4;
 const NETWORKS: usize = 1024;
 
 /// The room for large messages of one runtime.
-struct Room {
+struct Rooms {
     all: Arc<Semaphore>,
     // A std mutex: never held across an await.
     networks: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 
-impl Default for Room {
+impl Default for Rooms {
     fn default() -> Self {
         Self { all: Arc::new(Semaphore::new(ALL / UNIT)), networks: Mutex::default() }
     }
 }
 
-impl Room {
+impl Rooms {
     /// The share of the network that a message comes from. This machine's own addresses may be a
     /// proxy's, and have none.
     fn share(&self, peer: Option<PeerAddress>) -> Option<Arc<Semaphore>> {
@@ -72,7 +72,7 @@ impl Default for Own {
 
 /// The room that one message takes, for as long as anything of it is there.
 #[derive(Clone)]
-pub(crate) struct Weight(#[expect(dead_code, reason = "it is held")] Arc<Taken>);
+pub(crate) struct Weight(Arc<Taken>);
 
 /// Of the process, of the network, of the conversation.
 type Taken = [Option<OwnedSemaphorePermit>; 3];
@@ -132,7 +132,7 @@ impl<'a> Scale<'a> {
             return Ok(());
         }
         let more = u32::try_from(units - self.units).unwrap_or(u32::MAX);
-        let room = self.runtime.shelf::<Room>();
+        let room = self.runtime.shelf::<Rooms>();
         let rooms =
             [Some(room.all.clone()), room.share(self.peer), self.own.map(|own| own.0.clone())];
         for (room, taken) in rooms.into_iter().zip(&mut self.taken) {
@@ -171,7 +171,7 @@ impl Weight {
 
     /// Gives it to a call: its extensions are there until it has ended.
     pub(crate) fn give_to(self, extensions: &mut Extensions) {
-        extensions.insert(self);
+        extensions.insert(Room(self.0));
     }
 }
 

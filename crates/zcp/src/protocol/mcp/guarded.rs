@@ -92,6 +92,8 @@ impl Mcp {
             if !matches!(self.runtime.call(call).await, Outcome::Fault(_)) {
                 allowed.push(id);
             }
+            // With a store in memory nothing else here waits.
+            tokio::task::yield_now().await;
         }
         filter.task_ids = allowed;
         Then::Listen(filter)

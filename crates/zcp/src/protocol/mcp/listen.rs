@@ -19,7 +19,7 @@ use zcp_wire::{
 };
 
 /// Tasks one subscription may be about.
-const TASKS: usize = 100;
+pub(super) const TASKS: usize = 100;
 
 /// Since 2026-07-28: one request is one subscription. First what will be told, then what
 /// happens, and an end when the server closes.
@@ -79,7 +79,7 @@ impl Wanted {
     /// Tasks are told of to those whose they are.
     async fn known(mut self, runtime: &Runtime) -> Self {
         let wanted = std::mem::take(&mut self.filter.task_ids);
-        for id in wanted.into_iter().take(TASKS) {
+        for id in wanted {
             if self.filter.task_ids.contains(&id) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! What the server offers: its capabilities, computed from what is there.
 
 use super::{
+    listen::TASKS,
     session::{SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     tasks,
 };
@@ -108,8 +109,16 @@ pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
             true => known(runtime, wanted.resource_subscriptions),
             false => vec![],
         },
-        task_ids: wanted.task_ids,
+        task_ids: distinct(wanted.task_ids),
     }
+}
+
+/// Tasks that one stream tells of, each once. First of all: layers decide about each.
+fn distinct(mut ids: Vec<String>) -> Vec<String> {
+    ids.truncate(TASKS);
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 /// The resources that are there, of a number that can be told of.

@@ -76,6 +76,16 @@ struct Carried {
     kept: Map<String, Value>,
 }
 
+/// Refuses answers that are too large to be carried along.
+pub(super) fn check_answers(raw: Option<&str>) -> Result<(), RpcError> {
+    match raw.is_some_and(|raw| raw.len() > LARGEST) {
+        true => Err(RpcError::invalid_params(format!(
+            "`inputResponses` may have {LARGEST} bytes at most"
+        ))),
+        false => Ok(()),
+    }
+}
+
 impl Retry {
     /// What a request carries; nothing for operations that take no questions.
     pub(super) fn open(
@@ -91,12 +101,9 @@ impl Retry {
         if params.input_responses.is_none() && params.request_state.is_none() {
             return Ok(Some(Self { request, again: false, asking: None }));
         }
+        check_answers(params.input_responses)?;
         let fresh = match params.input_responses {
             None => Map::new(),
-            Some(raw) if raw.len() > LARGEST => {
-                let why = format!("`inputResponses` may have {LARGEST} bytes at most");
-                return Err(RpcError::invalid_params(why));
-            }
             Some(raw) => serde_json::from_str(raw).map_err(|_| {
                 RpcError::invalid_params("`inputResponses` must be an object of answers by key")
             })?,

@@ -5,6 +5,7 @@ use super::{
     Mcp,
     entry::Client,
     report::{Reply as Said, Report, notification},
+    retry,
 };
 use crate::{
     auth::Principal,
@@ -119,6 +120,7 @@ pub(super) fn operation(
         "tasks/get" => Ok(TaskOp::Get { id }),
         "tasks/cancel" => Ok(TaskOp::Cancel { id, quietly: design == Design::Looked }),
         "tasks/update" => {
+            retry::check_answers(params.input_responses)?;
             let answers: Map<String, Value> = member("inputResponses", params.input_responses)?;
             Ok(TaskOp::Answer { id, answers })
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// Bytes of arguments that are kept in the record.
 const INLINE: usize = 16 * 1024;
 /// The maximum number of bytes of a task's arguments.
-pub(super) const MAX_ARGS: usize = 1024 * 1024;
+pub(super) const MAX_ARGS: usize = 256 * 1024;
 
 impl Engine {
     /// Moves large arguments of a new task out of its record.

@@ -32,6 +32,8 @@ use zcp_wire::mcp::tasks::TaskStatus;
 const NEWS: Bound = Bound { entries: 64, bytes: 256 * 1024 };
 /// Tasks one caller's list goes back to.
 const LISTED: usize = 1000;
+/// Bytes of an answer: it is in the record of its task from then on.
+const LARGEST_ANSWER: usize = 64 * 1024;
 /// The longest id there is.
 const LONGEST_ID: usize = 64;
 
@@ -124,8 +126,13 @@ impl Engine {
     pub(crate) async fn settle(
         &self,
         id: &str,
-        answers: Vec<(&str, Result<Value, String>)>,
+        mut answers: Vec<(&str, Result<Value, String>)>,
     ) -> StoreResult<()> {
+        for (_, answer) in &mut answers {
+            if answer.as_ref().is_ok_and(|answer| answer.to_string().len() > LARGEST_ANSWER) {
+                *answer = Err(format!("an answer may have {LARGEST_ANSWER} bytes at most"));
+            }
+        }
         let settled = self.change(id, |record| {
             if record.status.is_over() {
                 return false;

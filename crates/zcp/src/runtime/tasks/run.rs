@@ -2,6 +2,7 @@
 
 use super::{
     Asked, End,
+    args::MAX_ARGS,
     engine::{Engine, scope, unavailable},
     record::Record,
     slots::{Full, Slot, Turn},
@@ -107,7 +108,8 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
     let Created { place, record, here } = created;
     let task = record.view(&place.id, core.engine.settings.poll_interval);
     let work = Arc::new(Work::of_task(ctx.about().beside(), place, &record));
-    let running = core.clone().run_tool(wanted.name, wanted.args, Ctx::new(work.clone()));
+    let args = detached(&wanted, ctx);
+    let running = core.clone().run_tool(wanted.name, args, Ctx::new(work.clone()));
     start(here, work, running, slot);
     Outcome::Begun(Box::new(task))
 }
@@ -118,11 +120,14 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
     let work = Arc::new(Work::in_front(ctx.reporter().clone()));
     // Whoever waits may go away: then the call stops.
     let mut waiting = StopOnDrop(Some(work.clone()));
-    let (name, args) = (wanted.name.clone(), wanted.args.clone());
+    let (name, args) = (wanted.name.clone(), detached(&wanted, ctx));
     let mut running: BoxFuture<'static, Outcome> =
         Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
     let begun = Instant::now();
-    let mut due = engine.settings.promote_after.and_then(|time| begun.checked_add(time));
+    // Arguments that are too large for a task stay those of a call.
+    let fits = wanted.args.as_ref().is_none_or(|args| args.len() <= MAX_ARGS);
+    let promote_after = engine.settings.promote_after.filter(|_| fits);
+    let mut due = promote_after.and_then(|time| begun.checked_add(time));
     let limit = core.call_timeout.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
     loop {
         tokio::select! {
@@ -159,6 +164,11 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
             Err(_) => (),
         }
     }
+}
+
+/// The arguments of a call, apart from the rest of its message.
+fn detached(wanted: &Wanted, ctx: &Ctx) -> Option<ByteString> {
+    wanted.args.as_ref().and_then(|args| ctx.about().detached(args, usize::MAX))
 }
 
 struct StopOnDrop(Option<Arc<Work>>);
