@@ -144,7 +144,7 @@ impl<'a> Record<'a> {
         }
         self.rule = verdict.rule.clone();
         fits.inspect_err(|_| self.decision = Decision::Invalid)?;
-        match policy.judge(script, &script.host).await {
+        match policy.judge(script, &script.host, self.ctx).await {
             Judged::Allowed => (),
             Judged::Denied(why) => return Err(self.denied("policy.sh", Some(&why))),
             Judged::Refused(error) => {

@@ -30,6 +30,7 @@ mod scan;
 mod script;
 mod secrets;
 mod settings;
+mod shares;
 mod skills;
 mod spawn;
 mod template;
@@ -153,6 +154,8 @@ impl Scripts {
         let icons = icons::icons(&about.icons, &self.project.root);
         server = icons.into_iter().fold(server, Server::icon);
         server = self.remote.clone().into_iter().fold(server, |server, one| one.guard(server));
+        // With a layer the transport tells where a call comes from, by which callers share places.
+        server = server.layer(tower::layer::util::Identity::new());
         // Clients that show pages are told that there may be some.
         server.extension(UI, json!({ "mimeTypes": [ui::MIME] })).provide(self)
     }

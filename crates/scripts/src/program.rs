@@ -85,7 +85,7 @@ impl Program {
 
     /// Runs it to its end.
     pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
-        let place = self.host.places.place().await?;
+        let place = self.host.places.place(ctx).await?;
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
         let mut env = self.host.base_env(&self.project.defaults.env_allow);

@@ -220,7 +220,7 @@ impl Script {
             .as_ref()
             .map_err(|why| CallError::new(format!("`{}` cannot be run: {why}", self.name)))?;
         let _turn = self.turns.next().await?;
-        let place = self.host.places.place().await?;
+        let place = self.host.places.place(Some(ctx)).await?;
         let given = arguments::give(&self.form, &args).map_err(CallError::Invalid)?;
         let (mut env, secrets) = self.env(ctx).await?;
         noted.secrets(&secrets);

@@ -1,14 +1,17 @@
 //! Concurrency and rate limits for scripts.
 
-use crate::manifest::{Limits, time_of};
+use crate::{
+    manifest::{Limits, time_of},
+    shares::{Held, Pool},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use zcp::{CallError, Result};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use zcp::{CallError, Ctx, Result};
 
 /// Scripts that run at the same time, unless something is said.
 const RUNNING: usize = 64;
@@ -54,8 +57,8 @@ impl Bounds {
 #[derive(Debug)]
 pub(crate) struct Places {
     bounds: Bounds,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    running: Arc<Pool>,
+    waiting: Arc<Pool>,
     tools: Mutex<HashMap<PathBuf, Weak<Turns>>>,
 }
 
@@ -63,10 +66,12 @@ pub(crate) struct Places {
 #[derive(Debug)]
 pub(crate) struct Place {
     bounds: Bounds,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    running: Arc<Pool>,
+    waiting: Arc<Pool>,
+    /// Whose share it counts for.
+    caller: Arc<str>,
     /// Of one of the two.
-    held: Mutex<Option<OwnedSemaphorePermit>>,
+    held: Mutex<Option<Held>>,
 }
 
 /// The turns of a tool. They stay what they are when its folder is looked at again.
@@ -84,18 +89,20 @@ impl Places {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            running: Arc::new(Semaphore::new(bounds.running)),
-            waiting: Arc::new(Semaphore::new(bounds.waiting)),
+            running: Pool::new(bounds.running),
+            waiting: Pool::new(bounds.waiting),
             tools: Mutex::default(),
         }
     }
 
-    /// Waits for a place among those that run.
-    pub(crate) async fn place(&self) -> Result<Place> {
+    /// Waits for a place among those that run, for the caller of a call. What runs for nobody in
+    /// particular has a share of its own.
+    pub(crate) async fn place(&self, ctx: Option<&Ctx>) -> Result<Place> {
         let place = Place {
             bounds: self.bounds,
             running: self.running.clone(),
             waiting: self.waiting.clone(),
+            caller: ctx.map_or_else(String::new, Ctx::share).into(),
             held: Mutex::default(),
         };
         place.take().await?;
@@ -120,25 +127,28 @@ impl Places {
 }
 
 impl Place {
-    fn hold(&self, permit: OwnedSemaphorePermit) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+    fn hold(&self, place: Held) {
+        let before = self.held.lock().unwrap_or_else(PoisonError::into_inner).replace(place);
+        drop(before);
     }
 
     /// Leaves it to others for one among those that wait, unless too many do.
     pub(crate) fn leave(&self) -> Result<()> {
-        let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
-            return Err(CallError::new(format!(
-                "{} scripts of this server wait for an answer, which is its limit: try again later",
-                self.bounds.waiting
-            )));
+        let Some(place) = self.waiting.take_now(&self.caller) else {
+            let why = match self.waiting.is_full() {
+                true => format!("{} scripts of this server wait", self.bounds.waiting),
+                false => "too many scripts of this caller wait".to_owned(),
+            };
+            let why = format!("{why} for an answer, which is its limit: try again later");
+            return Err(CallError::new(why));
         };
-        self.hold(permit);
+        self.hold(place);
         Ok(())
     }
 
     /// Waits for one among those that run. One among those that wait is held until then.
     pub(crate) async fn take(&self) -> Result<()> {
-        self.hold(self.running.clone().acquire_owned().await.map_err(stopping)?);
+        self.hold(self.running.take(&self.caller).await.ok_or_else(|| stopping(()))?);
         Ok(())
     }
 

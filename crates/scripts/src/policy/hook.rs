@@ -17,7 +17,7 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
-use zcp::wire::RpcError;
+use zcp::{Ctx, wire::RpcError};
 
 /// How long the program may think about a call.
 const TIME: Duration = Duration::from_secs(10);
@@ -92,8 +92,8 @@ impl Hook {
         Ok(Some(Self(file)))
     }
 
-    pub(super) async fn judge(&self, script: &Script, host: &Host) -> Judged {
-        match self.said(script, host).await {
+    pub(super) async fn judge(&self, script: &Script, host: &Host, ctx: &Ctx) -> Judged {
+        match self.said(script, host, ctx).await {
             Ok(Said { allow: true, .. }) => Judged::Allowed,
             Ok(Said { code: Some(code), message, data, .. }) => {
                 let mut error = RpcError::new(code, message);
@@ -109,9 +109,9 @@ impl Hook {
         }
     }
 
-    async fn said(&self, script: &Script, host: &Host) -> Result<Said, String> {
+    async fn said(&self, script: &Script, host: &Host, ctx: &Ctx) -> Result<Said, String> {
         register::is_safe(&self.0, &script.project.root)?;
-        let place = host.places.place().await.map_err(|error| error.to_string())?;
+        let place = host.places.place(Some(ctx)).await.map_err(|error| error.to_string())?;
         let bash = which::which_in("bash", Some(host.path()), &script.project.root)
             .map_err(|_| "it needs bash")?;
         let mut metadata = mcp_bash::metadata(script);

@@ -161,9 +161,9 @@ impl Policy {
     }
 
     /// What the project's own program says of a call, if there is one.
-    pub(crate) async fn judge(&self, script: &Script, host: &Host) -> Judged {
+    pub(crate) async fn judge(&self, script: &Script, host: &Host, ctx: &Ctx) -> Judged {
         match &self.hook {
-            Some(hook) => hook.judge(script, host).await,
+            Some(hook) => hook.judge(script, host, ctx).await,
             None => Judged::Allowed,
         }
     }
