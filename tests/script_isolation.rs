@@ -459,3 +459,28 @@ async fn a_sandbox_refuses_other_pairs_and_shared_memory() {
     let expected = format!("1 done pair\n2 97\n3 97\n4 97\n5 done pair\n{:?}", [1; 13]);
     assert_eq!(text(&said), expected, "{said}");
 }
+
+#[tokio::test]
+async fn the_project_s_sandbox_holds_for_what_is_no_tool() {
+    let (folder, elsewhere) = (Folder::new("no-tools"), Folder::new("no-tools-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    let program = format!(
+        "#!/usr/bin/env bash\n# Shows.\necho inside; ulimit -n; cat {}; exit 0",
+        outside.display()
+    );
+    let limits = "[defaults]\nsandbox = true\n[defaults.limits]\nfiles = 99\n";
+    write(&folder, "zcp.toml", limits);
+    write(&folder, "resources/now.sh", &program);
+    write(&folder, "prompts/shown.sh", &program);
+    let mut client = serve(&folder, &[]).await;
+    let listed = client.ask(request(1, "resources/list", json!({}))).await;
+    let uri = listed["result"]["resources"][0]["uri"].clone();
+    let read = client.ask(request(2, "resources/read", json!({ "uri": uri }))).await;
+    let prompt = client.ask(request(3, "prompts/get", json!({ "name": "shown" }))).await;
+    for answer in [read, prompt] {
+        let answer = answer["result"].to_string();
+        assert!(answer.contains("inside\\n99"), "{answer}");
+        assert!(!answer.contains("TOP-SECRET"), "{answer}");
+    }
+}

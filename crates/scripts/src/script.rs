@@ -465,7 +465,7 @@ fn command(words: &[String], file: &Path, host: &Host) -> Result<(PathBuf, Vec<S
 }
 
 /// Has the command run the program, by rules it sets for itself first.
-fn become_of(recipe: &mut Recipe, command: &Path, rules: &Rules) {
+pub(crate) fn become_of(recipe: &mut Recipe, command: &Path, rules: &Rules) {
     let program = std::mem::replace(&mut recipe.program, command.to_path_buf());
     let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
     recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();
