@@ -249,8 +249,19 @@ async fn a_sandbox_keeps_other_processes_out_of_reach() {
         "attempt('memory', lambda: open('/proc/{id}/mem', 'r+b'))\n\
          attempt('environment', lambda: open('/proc/{id}/environ').read())\n\
          attempt('limit', lambda: resource.prlimit({id}, resource.RLIMIT_CPU, (1, 1)))\n\
-         attempt('own', lambda: resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64)))"
+         attempt('priority', lambda: os.setpriority(os.PRIO_PROCESS, {id}, 19))\n\
+         attempt('user', lambda: os.setpriority(os.PRIO_USER, 0, 19))\n\
+         attempt('group', lambda: os.setpriority(os.PRIO_PGRP, 0, 19))\n\
+         attempt('affinity', lambda: os.sched_setaffinity({id}, [0]))\n\
+         attempt('scheduler', lambda: os.sched_setscheduler({id}, os.SCHED_IDLE, os.sched_param(0)))\n\
+         attempt('parameters', lambda: os.sched_setparam({id}, os.sched_param(0)))\n\
+         attempt('own', lambda: resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64)))\n\
+         attempt('nice', lambda: os.setpriority(os.PRIO_PROCESS, 0, 19))\n\
+         attempt('pinned', lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)))\n\
+         attempt('idle', lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)))"
     );
+    let others = ["memory", "environment", "limit", "priority", "user", "group", "affinity"];
+    let others = others.into_iter().chain(["scheduler", "parameters"]);
     for rules in ["no-network", "no-signals", "read-only", ""] {
         let name = format!("tool{}", rules.len());
         write(&folder, &format!("tools/{name}.py"), &tries(rules, &lines));
@@ -259,11 +270,13 @@ async fn a_sandbox_keeps_other_processes_out_of_reach() {
     for tool in ["tool10", "tool9", "tool0"] {
         let tried = result(&mut client, tool, json!({})).await;
         let lines: Vec<&str> = text(&tried).lines().collect();
-        for (line, name) in lines.iter().zip(["memory", "environment", "limit"]) {
+        for (line, name) in lines.iter().zip(others.clone()) {
             let refused = [format!("{name} 13"), format!("{name} 1")];
             assert!(refused.contains(&(*line).to_owned()), "{tool}: {tried}");
         }
-        assert!(lines[3].starts_with("own done"), "{tool}: {tried}");
+        for (line, name) in lines[9..].iter().zip(["own", "nice", "pinned", "idle"]) {
+            assert!(line.starts_with(&format!("{name} done")), "{tool}: {tried}");
+        }
     }
     victim.kill().expect("it is ours");
     victim.wait().expect("it ends");

@@ -86,6 +86,8 @@ const NAMESPACES: [i32; 7] = [
 ];
 /// Ways to type into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// What `ioprio_set` calls one process.
+const IOPRIO_WHO_PROCESS: u64 = 1;
 /// Numbers of calls from here on are those of x32, a second set that no filter above looks at.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
@@ -163,6 +165,7 @@ fn calls() -> Result<(), Box<dyn Error>> {
     let limits = vec![SeccompRule::new(limits.into())?, SeccompRule::new(own_mark.into())?];
     refused.push((libc::SYS_prlimit64, limits));
     refused.push((libc::SYS_setrlimit, vec![one(0, SeccompCmpOp::Eq, mark)?]));
+    refused.extend(scheduling()?);
     let bits = |flags: i32| {
         let flags = u64::from(flags.cast_unsigned());
         one(0, SeccompCmpOp::MaskedEq(flags), flags)
@@ -175,6 +178,21 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refuse(refused, libc::EPERM)?;
     refuse(MISSING.iter().map(|call| (*call, vec![])).collect(), libc::ENOSYS)?;
     refuse_x32()
+}
+
+/// Calls that change when, and on which processors, others run: each is for the calling thread only.
+fn scheduling() -> Result<Vec<(i64, Vec<SeccompRule>)>, Box<dyn Error>> {
+    let other = |argument| one(argument, SeccompCmpOp::Ne, 0);
+    // Whole groups and users are others, too.
+    let beyond = |one_process: u64| one(0, SeccompCmpOp::Ne, one_process);
+    Ok(vec![
+        (libc::SYS_setpriority, vec![other(1)?, beyond(libc::PRIO_PROCESS.into())?]),
+        (libc::SYS_ioprio_set, vec![other(1)?, beyond(IOPRIO_WHO_PROCESS)?]),
+        (libc::SYS_sched_setscheduler, vec![other(0)?]),
+        (libc::SYS_sched_setparam, vec![other(0)?]),
+        (libc::SYS_sched_setattr, vec![other(0)?]),
+        (libc::SYS_sched_setaffinity, vec![other(0)?]),
+    ])
 }
 
 fn sockets(walls: &Walls) -> Result<(), Box<dyn Error>> {
