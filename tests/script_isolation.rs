@@ -497,3 +497,28 @@ async fn the_project_s_sandbox_holds_for_what_is_no_tool() {
         assert!(!answer.contains("TOP-SECRET"), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn a_link_made_by_one_script_widens_no_other_sandbox() {
+    let (folder, elsewhere) = (Folder::new("planted"), Folder::new("planted-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    write(&folder, "data/in/own.txt", "own");
+    let plants = format!(
+        "# Plants.\n# @sandbox\n# @sandbox write data\nrm -r data/in\nln -s {} data/in\necho done",
+        elsewhere.0.display()
+    );
+    let reads = format!(
+        "# Reads.\n# @sandbox\n# @sandbox read data/in\ncat data/in/*\n\
+         echo \"file {}\" >> \"$ZCP_OUT\"\nsleep 0.2",
+        outside.display()
+    );
+    write(&folder, "tools/plants.sh", &plants);
+    write(&folder, "tools/reads.sh", &reads);
+    let mut client = serve(&folder, &[]).await;
+    let read = result(&mut client, "reads", json!({})).await;
+    assert!(text(&read).contains("own"), "{read}");
+    assert_eq!(text(&result(&mut client, "plants", json!({})).await), "done");
+    let read = result(&mut client, "reads", json!({})).await;
+    assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
+}

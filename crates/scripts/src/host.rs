@@ -5,11 +5,12 @@ use crate::{
     answer::Kept,
     call_files::{self, CallFolder},
     content::{self, LARGEST},
+    manifest::Sandbox,
     observe::Observed,
     policy::Log,
     providers::Clones,
     run::{Nursery, Ran},
-    secrets,
+    secrets, spots,
     turns::{Bounds, Places},
 };
 use std::{
@@ -83,6 +84,8 @@ pub(crate) struct Host {
     /// The command, which confines scripts.
     pub(crate) command: Option<PathBuf>,
     outputs: Mutex<VecDeque<LongOutput>>,
+    /// What scripts in a sandbox may write.
+    writable: Mutex<BTreeSet<PathBuf>>,
     /// The logs of calls.
     pub(crate) log: Log,
     /// Whoever looks on.
@@ -146,6 +149,7 @@ impl Host {
             jq,
             command: command.map(Path::to_path_buf),
             outputs: Mutex::default(),
+            writable: Mutex::default(),
             log: Log::default(),
             observers: broadcast::Sender::new(OBSERVED),
             counted: AtomicU64::default(),
@@ -248,6 +252,18 @@ impl Host {
                 );
             });
         }
+    }
+
+    /// Notes what a sandbox lets a script of a project write.
+    pub(crate) fn note_writable(&self, sandbox: &Sandbox, project: &Path) {
+        let paths = sandbox.write.iter().flatten().map(|path| spots::plain(&project.join(path)));
+        self.writable.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
+    }
+
+    /// All that is noted so.
+    pub(crate) fn writable(&self) -> Vec<PathBuf> {
+        let writable = self.writable.lock().unwrap_or_else(PoisonError::into_inner);
+        writable.iter().cloned().collect()
     }
 
     /// A file nobody has used for an output yet.

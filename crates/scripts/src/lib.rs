@@ -33,6 +33,7 @@ mod settings;
 mod shares;
 mod skills;
 mod spawn;
+mod spots;
 mod template;
 mod turns;
 mod ui;

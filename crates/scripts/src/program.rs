@@ -162,6 +162,7 @@ impl Program {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{name}` is not run: {why}")));
         };
+        self.host.note_writable(sandbox, &self.project.root);
         let own = self.host.call_folder()?;
         for name in ["TMPDIR", "TMP", "TEMP"] {
             recipe.env.push((name.into(), own.path().into()));
@@ -173,6 +174,7 @@ impl Program {
             sdk: &self.host.sdk(),
             temporary: own.path(),
             contract: None,
+            writable: self.host.writable(),
         };
         let rules = Rules::new(sandbox, &needs, ceilings);
         self.host.warn_of_root();

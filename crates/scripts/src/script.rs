@@ -97,6 +97,7 @@ impl Script {
             None if project.is_mcp_bash || mcp_bash::is_meant(&found.head) => Form::McpBash,
             None => Form::Both,
         };
+        said.sandbox.iter().for_each(|sandbox| host.note_writable(sandbox, &project.root));
         // One that cannot be compiled is told of when the tool is added.
         let check_input = Lazy::new(&schema).ok().filter(|_| form != Form::McpBash);
         let check_output = said.output_schema.as_ref().and_then(|schema| Lazy::new(schema).ok());
@@ -396,6 +397,7 @@ impl Script {
                 sdk: &self.host.sdk(),
                 temporary,
                 contract: contract.map(mcp_bash::Call::folder),
+                writable: self.host.writable(),
             },
             std::mem::take(&mut recipe.ceilings),
         );

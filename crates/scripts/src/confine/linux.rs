@@ -1,6 +1,7 @@
 //! How Linux confines a process: Landlock for files, seccomp for system calls, no capabilities.
 
 use super::Walls;
+use crate::spots::Spot;
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     Scope, path_beneath_rules,
@@ -13,7 +14,12 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpArgLen::Qword, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule,
 };
-use std::{error::Error, fmt::Display, io};
+use std::{
+    error::Error,
+    fmt::Display,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 /// What this is written for; older systems that cannot do all of what is asked refuse.
 const VERSION: ABI = ABI::V5;
@@ -128,13 +134,27 @@ fn files(walls: &Walls) -> Result<(), landlock::RulesetError> {
     }
     let mut created = ruleset.create()?;
     if let Some(read) = &walls.read {
-        created = created.add_rules(path_beneath_rules(read, reading))?;
+        let read = opened(read);
+        created = created.add_rules(path_beneath_rules(named(&read), reading))?;
     }
     created = match &walls.write {
-        Some(write) => created.add_rules(path_beneath_rules(write, writing))?,
+        Some(write) => {
+            let write = opened(write);
+            created.add_rules(path_beneath_rules(named(&write), writing))?
+        }
         None => created.add_rules(path_beneath_rules(["/"], AccessFs::Refer))?,
     };
     created.restrict_self().map(drop)
+}
+
+/// Those of some paths that are there.
+fn opened(spots: &[Spot]) -> Vec<OwnedFd> {
+    spots.iter().filter_map(|spot| spot.open().ok()).collect()
+}
+
+/// Paths that lead to open files, whatever becomes of their own.
+fn named(files: &[OwnedFd]) -> impl Iterator<Item = String> {
+    files.iter().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Drops all capabilities. Landlock has set `no_new_privs`: no program gives them back, not even to
