@@ -579,6 +579,18 @@ async fn a_sandbox_keeps_the_mark_of_its_processes() {
 }
 
 #[tokio::test]
+async fn a_sandboxed_process_that_the_server_adopts_is_ended() {
+    // As the first process of a container is: what loses its parent becomes its child.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("it can be one");
+    let folder = Folder::new("adopted");
+    let leaves = "# Leaves.\n# @sandbox\n\
+                  (setsid -f env -u ZCP_CALL sleep 4764 >/dev/null 2>&1); sleep 0.5; echo done";
+    let mut client = serve(&folder, &[("tools/leaves.sh", leaves)]).await;
+    assert_eq!(text(&result(&mut client, "leaves", json!({})).await), "done");
+    until("it is gone", || running("sleep\x004764") == 0).await;
+}
+
+#[tokio::test]
 async fn processes_that_left_the_tree_count_as_well() {
     let folder = Folder::new("counted");
     let daemons = "# Forks.\n# @limit processes 8\n\

@@ -1,6 +1,9 @@
 //! The processes that came of a run, wherever they went: counted while it lasts, ended after it.
 
-use super::leader::Group;
+use super::{
+    bystander::{filters, is_bystander},
+    leader::Group,
+};
 use rustix::{
     param::page_size,
     process::{
@@ -249,7 +252,8 @@ impl Family {
     }
 
     /// Whether a process is this one, or one that was started here and not for a run, or came of such
-    /// a one: it may have been started while another was marked.
+    /// a one: it may have been started while another was marked. What the system made a child of this
+    /// process when its parent ended is told from those.
     fn is_of_others(&self, process: &Process, all: &[Process]) -> bool {
         let own = own_id();
         let mut one = process;
@@ -258,7 +262,8 @@ impl Family {
                 return true;
             }
             if one.parent == own {
-                return self.said_to_be(one.id).is_none();
+                let is_said_to_be = self.said_to_be(one.id).is_some();
+                return is_bystander(is_said_to_be, filters(one.id), filters(own));
             }
             let parent = all.iter().find(|other| other.id == one.parent);
             let Some(parent) = parent else { return false };

@@ -1,5 +1,6 @@
 //! One run of a script: started, fed, listened to, and ended with all that came of it.
 
+mod bystander;
 mod capture;
 mod channel;
 mod family;
