@@ -522,3 +522,19 @@ async fn a_link_made_by_one_script_widens_no_other_sandbox() {
     let read = result(&mut client, "reads", json!({})).await;
     assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
 }
+
+#[tokio::test]
+async fn a_kept_output_is_read_in_its_session_only() {
+    let folder = Folder::new("kept-apart");
+    write(&folder, "tools/long.sh", "# Long.\n# @limit output 1KiB\nseq 10000");
+    let server = HttpServer::new(open(&folder).server()).await;
+    let (own, other) = (server.open(LAST).await, server.open(LAST).await);
+    let said = own.ask(&request(1, "tools/call", call("long", json!({})))).await;
+    let content = said["result"]["content"].as_array().expect("content");
+    let uri = content.iter().find_map(|one| one["uri"].as_str()).expect("a link");
+    let read = request(2, "resources/read", json!({ "uri": uri }));
+    let answer = own.ask(&read).await;
+    assert!(answer["result"]["contents"][0]["text"].is_string(), "{answer:.300}");
+    let answer = other.ask(&read).await;
+    assert!(answer["error"].is_object(), "{answer:.300}");
+}

@@ -288,7 +288,7 @@ impl Gathering {
             let host = host.clone();
             let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
             async move {
-                let kept: Option<Contents> = host.kept(&id, ctx.principal()).await;
+                let kept: Option<Contents> = host.kept(&id, &ctx.owner()).await;
                 kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
             }
         });

@@ -279,8 +279,7 @@ impl Script {
             is_foreign: self.is_request,
             says_how: contract.is_some(),
         };
-        let keep =
-            |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx.principal(), &secrets);
+        let keep = |ran: &run::Ran, mime: &str| self.host.keep(ran, mime, ctx, &secrets);
         let mut output = about.answer(ran, keep).await;
         if let Some(contract) = &contract {
             output.content.extend(contract.embedded(&job.files).await);

@@ -209,9 +209,10 @@ impl Ctx {
         self.caller().principal()
     }
 
-    /// What handles of this call belong to: the principal, or the session of an anonymous caller.
-    /// Without either they belong to whoever has them.
-    fn owner(&self) -> String {
+    /// What handles of this call belong to, and whatever else a server keeps for its caller: the
+    /// principal, or the session of an anonymous caller. Without either they belong to whoever has
+    /// them. Do not show it: it may name a session.
+    pub fn owner(&self) -> String {
         match &self.about().conversation {
             _ if !self.principal().is_anonymous() => {
                 format!("principal {}", self.principal().key())
