@@ -245,7 +245,11 @@ pub(crate) fn metadata(script: &Script) -> Value {
         "inputSchema": script.schema,
         "timeoutSecs": seconds(said.timeout),
     });
-    let icons = icons(&said.icons, script.path.parent().unwrap_or(Path::new(".")));
+    let icons = icons(
+        &said.icons,
+        script.path.parent().unwrap_or(Path::new(".")),
+        &script.project.places("tools"),
+    );
     for (name, value) in [
         ("title", json!(said.title)),
         ("timeoutHint", json!(said.timeout_hint)),

@@ -166,7 +166,9 @@ impl Maker {
         prompt = said.title.iter().fold(prompt, |one, text| one.title(text));
         prompt = said.description.iter().fold(prompt, |one, text| one.description(text));
         let folder = file.parent().unwrap_or(&self.project.root);
-        prompt = icons(&said.icons, folder).into_iter().fold(prompt, Prompt::icon);
+        prompt = icons(&said.icons, folder, &self.project.places("prompts"))
+            .into_iter()
+            .fold(prompt, Prompt::icon);
         said.meta.iter().flatten().fold(prompt, |one, (key, value)| one.meta(key, value.clone()))
     }
 }

@@ -135,7 +135,9 @@ impl Script {
             said.output_schema.iter().fold(tool, |tool, schema| tool.output_schema(schema.clone()));
         tool = said.annotations.iter().fold(tool, |tool, hints| tool.annotations(hints.clone()));
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        tool = icons(&said.icons, folder).into_iter().fold(tool, Tool::icon);
+        tool = icons(&said.icons, folder, &self.project.places("tools"))
+            .into_iter()
+            .fold(tool, Tool::icon);
         tool = said
             .meta
             .iter()
