@@ -201,7 +201,7 @@ impl Filler {
     async fn fill(&self, input: &Input) -> Result<GetPromptResult> {
         let args: Map<String, Value> = input.args()?;
         let messages = match &self.source {
-            Source::Text(template) => template.fill(&args, self.role),
+            Source::Text(template) => template.fill(&args, self.role).map_err(CallError::new)?,
             Source::Program(program) => {
                 let given = arguments::give(&Form::Both, &args).map_err(CallError::Invalid)?;
                 let given = Given { env: given.env, stdin: given.stdin, argv: vec![] };
