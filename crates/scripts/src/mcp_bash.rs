@@ -19,7 +19,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use zcp::{CallError, Content, Ctx, Result, wire::RpcError};
+use zcp::{
+    CallError, Content, Ctx, Result,
+    wire::{RpcError, mcp::roots::Root},
+};
 
 /// What cannot be longer in a variable is in a file.
 const LONGEST: u64 = 64 * 1024;
@@ -31,6 +34,8 @@ const ROOTS_TIME: Duration = Duration::from_secs(5);
 const MOST_EMBEDDED: usize = 100;
 /// Words of scripts that are written for it.
 const MENTIONED: [&str; 3] = ["MCP_SDK", "MCP_TOOL_", "MCPBASH_"];
+/// Folders of a client that a script is told of.
+const MOST_ROOTS: usize = 64;
 /// Words of scripts that want to know where the client works.
 const WANTS_ROOTS: [&str; 3] = ["MCP_ROOTS", "mcp_roots", "mcp_require_path"];
 /// The version of the framework whose contract this is.
@@ -374,12 +379,13 @@ async fn roots(script: &Script, ctx: &Ctx) -> Result<Vec<Value>> {
             vec![]
         }
     };
-    let mut all = vec![];
-    for root in told {
-        let path = url::Url::parse(&root.uri).ok().and_then(|uri| uri.to_file_path().ok());
-        let path = path.and_then(|path| path.canonicalize().ok());
-        all.extend(path.map(|path| named_root(&path, root.name.as_deref())));
-    }
+    let there = |root: Root| {
+        let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?.canonicalize().ok()?;
+        Some(named_root(&path, root.name.as_deref()))
+    };
+    // Any path, which may be on a slow disk or in a network.
+    let found = move || told.into_iter().take(MOST_ROOTS).filter_map(there).collect();
+    let all: Vec<Value> = tokio::task::spawn_blocking(found).await.unwrap_or_default();
     Ok(if all.is_empty() { fallback_roots(script) } else { all })
 }
 
