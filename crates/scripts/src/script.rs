@@ -157,12 +157,31 @@ impl Script {
             script: self.path.clone(),
             by: self.launch.clone().map(|(program, _)| program),
             is_confined: self.manifest.sandbox.is_some(),
-            warnings: match &self.form {
-                Form::Argv(template) => arguments::rejecting(template, &self.schema),
-                _ => vec![],
-            },
+            warnings: self.warnings(),
             changed: self.path.metadata().and_then(|file| file.modified()).ok(),
         }
+    }
+
+    /// What its author should know.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = match &self.form {
+            Form::Argv(template) => arguments::rejecting(template, &self.schema),
+            _ => vec![],
+        };
+        let reads_little = self.manifest.sandbox.as_ref().is_some_and(|one| one.read.is_some());
+        let audit = self.project.policy.audit.as_ref().map(|audit| &audit.path);
+        if let Some(path) =
+            audit.filter(|path| reads_little && path.starts_with(&self.project.root))
+        {
+            let path = path.display();
+            let why = format!(
+                "its sandbox can read the audit log {path}, as all of the project: set `audit` to a \
+                 file outside of the project"
+            );
+            tracing::warn!("`{}`: {why}", self.name);
+            warnings.push(why);
+        }
+        warnings
     }
 
     /// What will keep it from running, and is not said by anything else.
