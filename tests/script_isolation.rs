@@ -538,3 +538,23 @@ async fn a_kept_output_is_read_in_its_session_only() {
     let answer = other.ask(&read).await;
     assert!(answer["error"].is_object(), "{answer:.300}");
 }
+
+#[tokio::test]
+async fn a_name_that_a_script_chose_loosens_no_sandbox() {
+    let (folder, elsewhere) = (Folder::new("named"), Folder::new("named-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    let outside = outside.display();
+    let rules = format!(
+        "[defaults]\nsandbox = true\n[tools.reader]\nsandbox = {{ read = [\"{outside}\"] }}\n\
+         [tools.second]\nsandbox = {{ read = [\"{outside}\"] }}\n"
+    );
+    write(&folder, "zcp.toml", &rules);
+    write(&folder, "tools/first.sh", &format!("# Reads.\n# @name reader\ncat {outside}"));
+    write(&folder, "tools/second.sh", &format!("# Reads.\n# @name other\ncat {outside}"));
+    let mut client = serve(&folder, &[]).await;
+    let read = result(&mut client, "reader", json!({})).await;
+    assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
+    // The project names this one by its file.
+    assert_eq!(text(&result(&mut client, "other", json!({})).await), "TOP-SECRET");
+}
