@@ -92,6 +92,8 @@ const NAMESPACES: [i32; 7] = [
 ];
 /// Ways to type into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// Calls that are refused: always, or where one of the rules fits.
+type Refused = Vec<(i64, Vec<SeccompRule>)>;
 /// What `ioprio_set` calls one process.
 const IOPRIO_WHO_PROCESS: u64 = 1;
 /// Numbers of calls from here on are those of x32, a second set that no filter above looks at.
@@ -169,8 +171,7 @@ fn capabilities() -> io::Result<()> {
 }
 
 fn calls() -> Result<(), Box<dyn Error>> {
-    let mut refused: Vec<(i64, Vec<SeccompRule>)> =
-        REFUSED.iter().map(|call| (*call, vec![])).collect();
+    let mut refused: Refused = REFUSED.iter().map(|call| (*call, vec![])).collect();
     // Limits of other processes; the second condition lets everybody look at them.
     let limits = [
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?,
@@ -201,7 +202,7 @@ fn calls() -> Result<(), Box<dyn Error>> {
 }
 
 /// Calls that change when, and on which processors, others run: each is for the calling thread only.
-fn scheduling() -> Result<Vec<(i64, Vec<SeccompRule>)>, Box<dyn Error>> {
+fn scheduling() -> Result<Refused, Box<dyn Error>> {
     let other = |argument| one(argument, SeccompCmpOp::Ne, 0);
     // Whole groups and users are others, too.
     let beyond = |one_process: u64| one(0, SeccompCmpOp::Ne, one_process);
@@ -240,7 +241,7 @@ fn one(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, Box<dy
 }
 
 /// Has the system answer calls with an error: always, or where one of the rules fits.
-fn refuse(calls: Vec<(i64, Vec<SeccompRule>)>, error: i32) -> Result<(), Box<dyn Error>> {
+fn refuse(calls: Refused, error: i32) -> Result<(), Box<dyn Error>> {
     let filter = SeccompFilter::new(
         calls.into_iter().collect(),
         SeccompAction::Allow,
