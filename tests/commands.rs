@@ -263,6 +263,18 @@ fn lint_and_validate_name_texts_after_flags() {
 }
 
 #[test]
+fn validate_warns_of_a_log_that_a_sandbox_reads() {
+    let folder = Folder::new("readable-log");
+    write(&folder.0.join("tools/plain.sh"), "# Does something.\n# @sandbox\necho\n");
+    for (path, is_warned) in [("audit.jsonl", true), ("../audit.jsonl", false)] {
+        write(&folder.0.join("policy.toml"), &format!("audit = \"{path}\"\n"));
+        let found = json_of(&run(&folder.0, &["--json", "validate", "."]));
+        let said = found["findings"].to_string();
+        assert_eq!(said.contains("its sandbox can read the audit log"), is_warned, "{said}");
+    }
+}
+
+#[test]
 fn doctor_says_what_is_there_and_what_is_missing() {
     let folder = Folder::new("doctor");
     let x = folder.0.as_path();

@@ -1,5 +1,6 @@
 //! What bounds a script: its time, its processes, its environment, its sandbox.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -11,6 +12,7 @@ use zcp_scripts::Scripts;
 use zcp_tests::{
     call,
     folder::Folder,
+    http::HttpServer,
     modern_as, notification,
     pipe::PipeClient,
     request,
@@ -577,6 +579,18 @@ async fn a_sandbox_keeps_the_mark_of_its_processes() {
 }
 
 #[tokio::test]
+async fn a_sandboxed_process_that_the_server_adopts_is_ended() {
+    // As the first process of a container is: what loses its parent becomes its child.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("it can be one");
+    let folder = Folder::new("adopted");
+    let leaves = "# Leaves.\n# @sandbox\n\
+                  (setsid -f env -u ZCP_CALL sleep 4764 >/dev/null 2>&1); sleep 0.5; echo done";
+    let mut client = serve(&folder, &[("tools/leaves.sh", leaves)]).await;
+    assert_eq!(text(&result(&mut client, "leaves", json!({})).await), "done");
+    until("it is gone", || running("sleep\x004764") == 0).await;
+}
+
+#[tokio::test]
 async fn processes_that_left_the_tree_count_as_well() {
     let folder = Folder::new("counted");
     let daemons = "# Forks.\n# @limit processes 8\n\
@@ -621,4 +635,28 @@ async fn an_output_names_a_limited_number_of_files() {
     assert_eq!(content.len(), 101, "{said}");
     assert_eq!(content[99]["resource"]["text"], "small", "{said}");
     assert!(content[100]["text"].to_string().contains("150 files are named"), "{said}");
+}
+
+#[tokio::test]
+async fn one_session_does_not_take_all_places_of_scripts() {
+    let folder = Folder::new("places");
+    write(&folder, "tools/slow.sh", "# Slow.\nexec sleep 4731");
+    write(&folder, "tools/quick.sh", "# Quick.\necho quick");
+    let scripts = Scripts::folder(&folder.0).env("ZCP_MAX_CONCURRENT_SCRIPTS", "8");
+    let server = HttpServer::new(scripts.open().expect("it opens").server()).await;
+    let (busy, other) = (server.open(LAST).await, server.open(LAST).await);
+    let slow = |id| request(id, "tools/call", call("slow", json!({})));
+    let many = join_all((0..16).map(async |id| busy.ask(&slow(id)).await));
+    let quick = async {
+        until("three quarters are taken", || running("sleep\x004731") == 6).await;
+        let quick = request(1, "tools/call", call("quick", json!({})));
+        let answer = tokio::time::timeout(Duration::from_secs(10), other.ask(&quick)).await;
+        let answer = answer.expect("it does not wait for those of another session");
+        assert_eq!(text(&answer["result"]), "quick", "{answer}");
+        assert_eq!(running("sleep\x004731"), 6);
+    };
+    tokio::select! {
+        _ = many => panic!("they sleep"),
+        () = quick => (),
+    }
 }

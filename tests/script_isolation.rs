@@ -249,8 +249,19 @@ async fn a_sandbox_keeps_other_processes_out_of_reach() {
         "attempt('memory', lambda: open('/proc/{id}/mem', 'r+b'))\n\
          attempt('environment', lambda: open('/proc/{id}/environ').read())\n\
          attempt('limit', lambda: resource.prlimit({id}, resource.RLIMIT_CPU, (1, 1)))\n\
-         attempt('own', lambda: resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64)))"
+         attempt('priority', lambda: os.setpriority(os.PRIO_PROCESS, {id}, 19))\n\
+         attempt('user', lambda: os.setpriority(os.PRIO_USER, 0, 19))\n\
+         attempt('group', lambda: os.setpriority(os.PRIO_PGRP, 0, 19))\n\
+         attempt('affinity', lambda: os.sched_setaffinity({id}, [0]))\n\
+         attempt('scheduler', lambda: os.sched_setscheduler({id}, os.SCHED_IDLE, os.sched_param(0)))\n\
+         attempt('parameters', lambda: os.sched_setparam({id}, os.sched_param(0)))\n\
+         attempt('own', lambda: resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64)))\n\
+         attempt('nice', lambda: os.setpriority(os.PRIO_PROCESS, 0, 19))\n\
+         attempt('pinned', lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)))\n\
+         attempt('idle', lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)))"
     );
+    let others = ["memory", "environment", "limit", "priority", "user", "group", "affinity"];
+    let others = others.into_iter().chain(["scheduler", "parameters"]);
     for rules in ["no-network", "no-signals", "read-only", ""] {
         let name = format!("tool{}", rules.len());
         write(&folder, &format!("tools/{name}.py"), &tries(rules, &lines));
@@ -259,11 +270,13 @@ async fn a_sandbox_keeps_other_processes_out_of_reach() {
     for tool in ["tool10", "tool9", "tool0"] {
         let tried = result(&mut client, tool, json!({})).await;
         let lines: Vec<&str> = text(&tried).lines().collect();
-        for (line, name) in lines.iter().zip(["memory", "environment", "limit"]) {
+        for (line, name) in lines.iter().zip(others.clone()) {
             let refused = [format!("{name} 13"), format!("{name} 1")];
             assert!(refused.contains(&(*line).to_owned()), "{tool}: {tried}");
         }
-        assert!(lines[3].starts_with("own done"), "{tool}: {tried}");
+        for (line, name) in lines[9..].iter().zip(["own", "nice", "pinned", "idle"]) {
+            assert!(line.starts_with(&format!("{name} done")), "{tool}: {tried}");
+        }
     }
     victim.kill().expect("it is ours");
     victim.wait().expect("it ends");
@@ -458,4 +471,90 @@ async fn a_sandbox_refuses_other_pairs_and_shared_memory() {
     let said = result(&mut client, "pairs", json!({})).await;
     let expected = format!("1 done pair\n2 97\n3 97\n4 97\n5 done pair\n{:?}", [1; 13]);
     assert_eq!(text(&said), expected, "{said}");
+}
+
+#[tokio::test]
+async fn the_project_s_sandbox_holds_for_what_is_no_tool() {
+    let (folder, elsewhere) = (Folder::new("no-tools"), Folder::new("no-tools-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    let program = format!(
+        "#!/usr/bin/env bash\n# Shows.\necho inside; ulimit -n; cat {}; exit 0",
+        outside.display()
+    );
+    let limits = "[defaults]\nsandbox = true\n[defaults.limits]\nfiles = 99\n";
+    write(&folder, "zcp.toml", limits);
+    write(&folder, "resources/now.sh", &program);
+    write(&folder, "prompts/shown.sh", &program);
+    let mut client = serve(&folder, &[]).await;
+    let listed = client.ask(request(1, "resources/list", json!({}))).await;
+    let uri = listed["result"]["resources"][0]["uri"].clone();
+    let read = client.ask(request(2, "resources/read", json!({ "uri": uri }))).await;
+    let prompt = client.ask(request(3, "prompts/get", json!({ "name": "shown" }))).await;
+    for answer in [read, prompt] {
+        let answer = answer["result"].to_string();
+        assert!(answer.contains("inside\\n99"), "{answer}");
+        assert!(!answer.contains("TOP-SECRET"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_made_by_one_script_widens_no_other_sandbox() {
+    let (folder, elsewhere) = (Folder::new("planted"), Folder::new("planted-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    write(&folder, "data/in/own.txt", "own");
+    let plants = format!(
+        "# Plants.\n# @sandbox\n# @sandbox write data\nrm -r data/in\nln -s {} data/in\necho done",
+        elsewhere.0.display()
+    );
+    let reads = format!(
+        "# Reads.\n# @sandbox\n# @sandbox read data/in\ncat data/in/*\n\
+         echo \"file {}\" >> \"$ZCP_OUT\"\nsleep 0.2",
+        outside.display()
+    );
+    write(&folder, "tools/plants.sh", &plants);
+    write(&folder, "tools/reads.sh", &reads);
+    let mut client = serve(&folder, &[]).await;
+    let read = result(&mut client, "reads", json!({})).await;
+    assert!(text(&read).contains("own"), "{read}");
+    assert_eq!(text(&result(&mut client, "plants", json!({})).await), "done");
+    let read = result(&mut client, "reads", json!({})).await;
+    assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
+}
+
+#[tokio::test]
+async fn a_kept_output_is_read_in_its_session_only() {
+    let folder = Folder::new("kept-apart");
+    write(&folder, "tools/long.sh", "# Long.\n# @limit output 1KiB\nseq 10000");
+    let server = HttpServer::new(open(&folder).server()).await;
+    let (own, other) = (server.open(LAST).await, server.open(LAST).await);
+    let said = own.ask(&request(1, "tools/call", call("long", json!({})))).await;
+    let content = said["result"]["content"].as_array().expect("content");
+    let uri = content.iter().find_map(|one| one["uri"].as_str()).expect("a link");
+    let read = request(2, "resources/read", json!({ "uri": uri }));
+    let answer = own.ask(&read).await;
+    assert!(answer["result"]["contents"][0]["text"].is_string(), "{answer:.300}");
+    let answer = other.ask(&read).await;
+    assert!(answer["error"].is_object(), "{answer:.300}");
+}
+
+#[tokio::test]
+async fn a_name_that_a_script_chose_loosens_no_sandbox() {
+    let (folder, elsewhere) = (Folder::new("named"), Folder::new("named-elsewhere"));
+    let outside = elsewhere.0.join("outside.txt");
+    fs::write(&outside, "TOP-SECRET").expect("written");
+    let outside = outside.display();
+    let rules = format!(
+        "[defaults]\nsandbox = true\n[tools.reader]\nsandbox = {{ read = [\"{outside}\"] }}\n\
+         [tools.second]\nsandbox = {{ read = [\"{outside}\"] }}\n"
+    );
+    write(&folder, "zcp.toml", &rules);
+    write(&folder, "tools/first.sh", &format!("# Reads.\n# @name reader\ncat {outside}"));
+    write(&folder, "tools/second.sh", &format!("# Reads.\n# @name other\ncat {outside}"));
+    let mut client = serve(&folder, &[]).await;
+    let read = result(&mut client, "reader", json!({})).await;
+    assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
+    // The project names this one by its file.
+    assert_eq!(text(&result(&mut client, "other", json!({})).await), "TOP-SECRET");
 }

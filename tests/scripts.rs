@@ -704,3 +704,24 @@ fn every_language_can_say_the_same() {
         assert!(POWERSHELL.iter().any(|(_, called)| *called == name), "only PowerShell has {name}");
     }
 }
+
+#[tokio::test]
+async fn an_icon_is_a_picture_inside_of_the_project() {
+    let (folder, elsewhere) = (Folder::new("icons"), Folder::new("icons-elsewhere"));
+    let outside = elsewhere.0.join("dot.svg");
+    std::fs::write(&outside, "<svg/>").expect("written");
+    let shows = |icon: &str| format!("# Shows.\n# @icon {icon}\necho shown");
+    let mut client = serve(
+        &folder,
+        &[
+            ("key", "-----BEGIN PRIVATE KEY-----"),
+            ("tools/outside.sh", &shows(&outside.display().to_string())),
+            ("tools/secret.sh", &shows("../key")),
+        ],
+    )
+    .await;
+    let list = client.ask(request(1, "tools/list", json!({}))).await;
+    let tools = list["result"]["tools"].as_array().expect("tools");
+    assert_eq!(tools.len(), 2, "{list}");
+    assert!(tools.iter().all(|tool| tool.get("icons").is_none()), "{list}");
+}

@@ -25,8 +25,8 @@ pub(crate) const MOST_FILES: usize = 100;
 pub(crate) struct Files {
     /// Where it runs.
     pub(crate) folder: PathBuf,
-    /// Where they are, if it may not read everything itself: its project and its own folders, not
-    /// the system's.
+    /// Where they really are, if it may not read everything itself: its project and its own folders,
+    /// not the system's.
     pub(crate) read: Option<Vec<PathBuf>>,
     /// Which files its printed output may name.
     pub(crate) printed: Printed,
@@ -122,7 +122,7 @@ impl Files {
 
     /// Whether the script may read a file itself.
     pub(crate) fn may_read(&self, path: &Path) -> bool {
-        self.read.as_ref().is_none_or(|folders| is_in(path, folders))
+        self.read.as_ref().is_none_or(|folders| folders.iter().any(|one| path.starts_with(one)))
     }
 }
 

@@ -126,9 +126,12 @@ impl Scripts {
         server = about.description.iter().fold(server, |server, text| server.description(text));
         server = about.website_url.iter().fold(server, |server, url| server.website(url));
         server = about.instructions.iter().fold(server, |server, text| server.instructions(text));
-        let icons = icons::icons(&about.icons, &self.project.root);
+        let icons =
+            icons::icons(&about.icons, &self.project.root, &self.project.places("server.d"));
         server = icons.into_iter().fold(server, Server::icon);
         server = self.remote.clone().into_iter().fold(server, |server, one| one.guard(server));
+        // With a layer the transport tells where a call comes from, by which callers share places.
+        server = server.layer(tower::layer::util::Identity::new());
         // Clients that show pages are told that there may be some.
         server.extension(content::UI_EXTENSION, json!({ "mimeTypes": [ui::MIME] })).provide(self)
     }

@@ -106,19 +106,62 @@ pub(crate) fn hide(output: &mut Output, secrets: &[String]) {
         return;
     }
     let hide = |text: &mut String| hide_text(text, secrets);
-    for Content { kind, .. } in &mut output.content {
-        match kind {
-            Kind::Text { text } => hide(text),
-            Kind::Resource { resource } => match &mut resource.data {
-                TextOrBlob::Text(text) => hide(text),
-                TextOrBlob::Blob(data) => hide_base64(data, secrets),
-            },
-            Kind::Image { data, .. } | Kind::Audio { data, .. } => hide_base64(data, secrets),
-            _ => (),
-        }
-    }
+    output.content.iter_mut().for_each(|content| hide_block(content, secrets));
     output.structured.iter_mut().for_each(|value| hide_in(value, &hide));
-    output.meta.values_mut().for_each(|value| hide_in(value, &hide));
+    let mut meta = Value::Object(std::mem::take(&mut output.meta));
+    hide_in(&mut meta, &hide);
+    if let Value::Object(meta) = meta {
+        output.meta = meta;
+    }
+}
+
+/// The same in one block of content: in its bytes, and in every text beside them.
+fn hide_block(content: &mut Content, secrets: &[String]) {
+    // Bytes are long, and are not looked at twice.
+    let bytes = bytes_of(content).map(std::mem::take).map(|mut data| {
+        hide_base64(&mut data, secrets);
+        data
+    });
+    let read = |value: Value| serde_json::from_value(value).ok();
+    let shown = serde_json::to_value(&*content).ok().and_then(|mut value| {
+        hide_members(&mut value, &|text| hide_text(text, secrets));
+        read(value)
+    });
+    // What is no block any more without its secrets is not shown at all.
+    *content = shown.unwrap_or_else(|| Content::text(HIDDEN));
+    if let (Some(data), Some(bytes)) = (bytes_of(content), bytes) {
+        *data = bytes;
+    }
+}
+
+/// The bytes of a block, in Base64.
+fn bytes_of(content: &mut Content) -> Option<&mut String> {
+    match &mut content.kind {
+        Kind::Image { data, .. } | Kind::Audio { data, .. } => Some(data),
+        Kind::Resource { resource } => match &mut resource.data {
+            TextOrBlob::Blob(data) => Some(data),
+            TextOrBlob::Text(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Hides in a block whose members have names of the protocol: those, and the values that the
+/// protocol lists, stay. What is in `_meta` has names of its own.
+fn hide_members(block: &mut Value, hide: &impl Fn(&mut String)) {
+    match block {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "type" | "audience" | "theme" => (),
+                    "_meta" | "input" | "structuredContent" => hide_in(member, hide),
+                    _ => hide_members(member, hide),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide_members(item, hide)),
+        other => hide_in(other, hide),
+    }
 }
 
 fn hide_in(value: &mut Value, hide: &impl Fn(&mut String)) {
@@ -170,5 +213,42 @@ mod tests {
         let (first, second) =
             (hide_bytes(bytes, 0..6, &secrets), hide_bytes(bytes, 6..12, &secrets));
         assert_eq!((&first[..], &second[..]), (&b"\xff a [secret]"[..], &b" b"[..]));
+    }
+    #[test]
+    fn every_member_of_a_block_is_without_secrets() {
+        let secrets = ["hush-hush".to_owned()];
+        let meta = json!({ "hush-hush": { "a": "hush-hush", "hush-hush": 1 } });
+        let annotations = json!({ "audience": ["user"], "lastModified": "hush-hush" });
+        let blocks = json!([
+            { "type": "text", "text": "hush-hush", "_meta": meta, "annotations": annotations },
+            { "type": "resource_link", "uri": "x://hush-hush", "name": "hush-hush",
+              "title": "hush-hush", "description": "hush-hush", "mimeType": "hush-hush",
+              "icons": [{ "src": "https://x/hush-hush" }], "_meta": meta },
+            { "type": "resource", "resource": { "uri": "x://hush-hush", "text": "a hush-hush",
+              "_meta": meta } },
+            { "type": "resource", "resource": { "uri": "x://hush-hush",
+              "blob": STANDARD.encode("a hush-hush"), "mimeType": "hush-hush" } },
+            { "type": "image", "data": STANDARD.encode("a hush-hush"), "mimeType": "image/png" },
+        ]);
+        let mut output = Output {
+            content: serde_json::from_value(blocks).unwrap(),
+            structured: Some(meta.clone()),
+            meta: serde_json::from_value(meta).unwrap(),
+            ..Output::default()
+        };
+        hide(&mut output, &secrets);
+        let shown = json!([output.content, output.structured, output.meta]);
+        assert!(!shown.to_string().contains("hush"), "{shown:#}");
+        let blocks = &shown[0];
+        assert_eq!(blocks[0]["annotations"]["audience"], json!(["user"]));
+        assert_eq!(blocks[1]["uri"], "x://[secret]");
+        assert_eq!(
+            blocks[2]["resource"]["_meta"]["[secret]"],
+            json!({ "a": "[secret]", "[secret]": 1 })
+        );
+        for data in [&blocks[3]["resource"]["blob"], &blocks[4]["data"]] {
+            assert_eq!(STANDARD.decode(data.as_str().unwrap()).unwrap(), b"a [secret]");
+        }
+        assert_eq!(shown[2]["[secret]"]["a"], "[secret]");
     }
 }

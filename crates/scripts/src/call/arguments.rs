@@ -8,6 +8,8 @@ use std::{collections::HashSet, ffi::OsString};
 const LONGEST: usize = 32 * 1024;
 /// How much all variables together may be; the system has a limit for that, too.
 const MOST_TOGETHER: usize = 512 * 1024;
+/// How many there may be. Shells take long to read thousands of them.
+const MOST_VARIABLES: usize = 1000;
 
 /// Arguments as a script is given them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,9 @@ pub(crate) fn give(form: &Form, args: &Map<String, Value>) -> Result<Given, Stri
                 return Err(format!(
                     "`{name}` must have at most {LONGEST} bytes, and no NUL character"
                 ));
+            }
+            if args.len() > MOST_VARIABLES {
+                return Err(format!("there must be at most {MOST_VARIABLES} arguments"));
             }
             let env = variables(args);
             if env.len() < args.len() {
@@ -54,26 +59,31 @@ pub(crate) fn with_defaults(mut args: Map<String, Value>, schema: &Value) -> Map
     args
 }
 
-/// `ARG_NAME` for each: strings as they are, everything else as JSON. If all together are too much,
-/// the longest are left out.
+/// `ARG_NAME` for each: strings as they are, everything else as JSON. Of too many the first are
+/// taken. If all together are too much, the longest are left out.
 fn variables(args: &Map<String, Value>) -> Vec<(OsString, OsString)> {
     let variable_of = |(name, value): (&String, &Value)| {
         let value = plain(value);
         fits(&value).then(|| (variable(name), value))
     };
-    let mut all: Vec<(String, String)> = args.iter().filter_map(variable_of).collect();
+    let mut all: Vec<(String, String)> =
+        args.iter().filter_map(variable_of).take(MOST_VARIABLES).collect();
     let length = |(name, value): &(String, String)| name.len() + value.len();
     let mut together: usize = all.iter().map(length).sum();
     if together > MOST_TOGETHER {
-        let mut lengths: Vec<usize> = all.iter().map(length).collect();
-        lengths.sort_unstable();
-        while let Some(longest) = lengths.pop().filter(|_| together > MOST_TOGETHER) {
-            // The last of those that are as long.
-            if let Some(at) = all.iter().rposition(|one| length(one) == longest) {
-                all.remove(at);
+        // The longest first, and of those that are as long the last.
+        let mut by_length: Vec<usize> = (0..all.len()).rev().collect();
+        by_length.sort_by_key(|at| std::cmp::Reverse(length(&all[*at])));
+        let mut left_out = HashSet::new();
+        for at in by_length {
+            if together <= MOST_TOGETHER {
+                break;
             }
-            together -= longest;
+            together -= length(&all[at]);
+            left_out.insert(at);
         }
+        let mut at = 0..;
+        all.retain(|_| at.next().is_some_and(|at| !left_out.contains(&at)));
     }
     all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
@@ -369,5 +379,17 @@ mod tests {
         assert_eq!(given.stdin, serde_json::to_vec(&args).ok());
         let refused = give(&Form::Env, &args);
         assert!(refused.is_err_and(|why| why.contains("together")));
+    }
+    #[test]
+    fn of_a_hundred_thousand_arguments_a_thousand_are_variables() {
+        let args: Map<String, Value> =
+            (0..100_000).map(|n| (format!("a{n}"), Value::from("x".repeat(20)))).collect();
+        let begun = std::time::Instant::now();
+        let given = give(&Form::Both, &args).expect("variables");
+        assert!(begun.elapsed().as_secs() < 3, "{:?}", begun.elapsed());
+        assert_eq!(given.env.len(), MOST_VARIABLES);
+        assert_eq!(given.stdin, serde_json::to_vec(&args).ok());
+        let refused = give(&Form::Env, &args);
+        assert!(refused.is_err_and(|why| why.contains("at most 1000 arguments")));
     }
 }

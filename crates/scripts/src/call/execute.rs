@@ -50,7 +50,7 @@ impl ScriptTool {
             return Err(CallError::new(format!("`{}` cannot be run: {why}", script.name)));
         }
         let _call = self.limiter.acquire().await?;
-        let slot = self.host.concurrency.slot().await?;
+        let slot = self.host.concurrency.slot(Some(ctx)).await?;
         let given = arguments::give(&script.form, &args).map_err(CallError::Invalid)?;
         let variables = self.variables(ctx).await?;
         noted.secrets(&variables.secrets);
@@ -78,7 +78,7 @@ impl ScriptTool {
             max_timeout: job.allowed.with_progress,
         };
         let keep = |output: &run::Output, mime: &str| {
-            self.host.keep_output(output, mime, ctx.principal(), &job.secrets)
+            self.host.keep_output(output, mime, ctx, &job.secrets)
         };
         let mut output = maker.result(ran, keep).await;
         if let Some(contract) = &contract {
@@ -215,6 +215,7 @@ impl ScriptTool {
                 sdk: &self.host.sdk(),
                 temporary,
                 contract: contract.map(mcp_bash::Call::folder),
+                writable: self.host.writable(),
             },
             std::mem::take(&mut recipe.ceilings),
         );
@@ -227,7 +228,7 @@ impl ScriptTool {
 }
 
 /// Has the `zcp` command start the program, under rules it sets for itself first.
-fn run_by_command(recipe: &mut Recipe, command: &Path, rules: &Rules) {
+pub(super) fn run_by_command(recipe: &mut Recipe, command: &Path, rules: &Rules) {
     let program = std::mem::replace(&mut recipe.program, command.to_path_buf());
     let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
     recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();

@@ -154,7 +154,10 @@ impl<'a> Record<'a> {
         self.rule = verdict.rule.clone();
         fits.inspect_err(|_| self.decision = Decision::Invalid)?;
         let judged = match &tool.project.policy_hook {
-            Some(hook) => hook.judge(&script.context(tool.project.context()), &tool.host).await,
+            Some(hook) => {
+                let context = script.context(tool.project.context());
+                hook.judge(&context, &tool.host, self.ctx).await
+            }
             None => Judged::Allowed,
         };
         match judged {

@@ -1,11 +1,16 @@
 //! A program that is no tool: one that reads a resource, fills a prompt, or completes an argument.
 
+use super::execute::run_by_command;
 use crate::{
+    call_files::CallFolder,
     content::Files,
     host::Host,
     manifest::{defaults, interpreter},
     project::{Project, scan},
-    run::{self, Allowed, Ceilings, End, Job, Recipe, Share, exit_status},
+    run::{
+        self, Allowed, Ceilings, End, Job, Recipe, Share, exit_status,
+        sandbox::{Needs, Rules},
+    },
 };
 use std::{
     ffi::OsString,
@@ -27,6 +32,8 @@ pub(crate) struct Program {
     words: Vec<String>,
     pub(crate) path: PathBuf,
     time: Duration,
+    /// A file of the project, for which the project's sandbox and limits hold.
+    is_of_project: bool,
     host: Arc<Host>,
     project: Arc<Project>,
 }
@@ -67,7 +74,8 @@ impl Program {
         )
         .map_err(wrong)?;
         let (path, time) = (path.to_path_buf(), time.unwrap_or(TIME));
-        Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
+        let (host, project) = (host.clone(), project.clone());
+        Ok(Self { program, words, path, time, is_of_project: true, host, project })
     }
 
     /// A command of the machine.
@@ -80,18 +88,19 @@ impl Program {
         let program = which::which_in(name, Some(host.environment.path()), &project.root)
             .map_err(|_| format!("`{name}` is not in PATH: install it"))?;
         let (path, words) = (PathBuf::from(name), vec![]);
-        Ok(Self { program, words, path, time, host: host.clone(), project: project.clone() })
+        let (host, project) = (host.clone(), project.clone());
+        Ok(Self { program, words, path, time, is_of_project: false, host, project })
     }
 
     /// Runs it to its end.
     pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
-        let slot = self.host.concurrency.slot().await?;
+        let slot = self.host.concurrency.slot(ctx).await?;
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
         let mut env = self.host.script_env(&self.project.defaults.env_allow);
         env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
         env.extend(given.env);
-        let job = Job {
+        let mut job = Job {
             recipe: Recipe {
                 program: self.program.clone(),
                 args,
@@ -112,6 +121,7 @@ impl Program {
             files: Files::of(&self.project.root),
             slot,
         };
+        let _own = self.confine(&mut job)?;
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match ran.end {
@@ -127,6 +137,53 @@ impl Program {
                 how: exit_status::words(status),
             }),
         }
+    }
+
+    /// Puts a run under the limits and into the sandbox of the project's `[defaults]`: the folder is
+    /// its own, for as long as it runs.
+    fn confine(&self, job: &mut Job) -> Result<Option<CallFolder>> {
+        if !self.is_of_project {
+            return Ok(None);
+        }
+        let (limits, recipe) = (&self.project.defaults.limits, &mut job.recipe);
+        let ceilings =
+            Ceilings { memory: limits.memory, cpu: limits.cpu, open_files: limits.open_files };
+        let processes = limits.processes.unwrap_or(defaults::PROCESSES);
+        recipe.share = Share { processes, memory: limits.memory, cpu: limits.cpu };
+        let Some(sandbox) = &self.project.defaults.sandbox else {
+            match &self.host.environment.command {
+                Some(command) if ceilings != Ceilings::default() => {
+                    run_by_command(recipe, command, &Rules::limits(ceilings));
+                }
+                _ => recipe.ceilings = ceilings,
+            }
+            return Ok(None);
+        };
+        let Some(command) = &self.host.environment.command else {
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            let why = "it is to run in a sandbox, which needs the `zcp` command";
+            return Err(CallError::new(format!("`{name}` is not run: {why}")));
+        };
+        self.host.note_writable(sandbox, &self.project.root);
+        let own = self.host.call_folder()?;
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            recipe.env.push((name.into(), own.path().into()));
+        }
+        let needs = Needs {
+            project: &self.project.root,
+            program: &recipe.program,
+            path: self.host.environment.path(),
+            sdk: &self.host.sdk(),
+            temporary: own.path(),
+            contract: None,
+            writable: self.host.writable(),
+        };
+        let rules = Rules::new(sandbox, &needs, ceilings);
+        self.host.environment.warn_of_root();
+        job.files.read = rules.files().map(<[PathBuf]>::to_vec);
+        run_by_command(recipe, command, &rules);
+        recipe.begins_session = true;
+        Ok(Some(own))
     }
 
     /// Runs it, and takes what it gives only if all went well.

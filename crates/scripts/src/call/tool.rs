@@ -75,7 +75,9 @@ impl ScriptTool {
             said.output_schema.iter().fold(tool, |tool, schema| tool.output_schema(schema.clone()));
         tool = said.annotations.iter().fold(tool, |tool, hints| tool.annotations(hints.clone()));
         let folder = script.script.path.parent().unwrap_or(Path::new("."));
-        tool = icons(&said.icons, folder).into_iter().fold(tool, Tool::icon);
+        tool = icons(&said.icons, folder, &script.project.places("tools"))
+            .into_iter()
+            .fold(tool, Tool::icon);
         tool = said
             .meta
             .iter()
@@ -91,17 +93,34 @@ impl ScriptTool {
 
 impl Program {
     /// What a script is run by.
-    pub(crate) fn of(script: &Script) -> Self {
+    pub(crate) fn of(script: &Script, project: &Project) -> Self {
         Self {
             tool: script.name.clone(),
             script: script.path.clone(),
             by: script.launch.clone().map(|(program, _)| program),
             is_confined: script.manifest.sandbox.is_some(),
-            warnings: match &script.form {
-                Form::Argv(template) => arguments::rejecting(template, &script.schema),
-                _ => vec![],
-            },
+            warnings: warnings(script, project),
             changed: script.path.metadata().and_then(|file| file.modified()).ok(),
         }
     }
+}
+
+/// What the author of a script should know.
+fn warnings(script: &Script, project: &Project) -> Vec<String> {
+    let mut warnings = match &script.form {
+        Form::Argv(template) => arguments::rejecting(template, &script.schema),
+        _ => vec![],
+    };
+    let reads_little = script.manifest.sandbox.as_ref().is_some_and(|one| one.read.is_some());
+    let audit = project.policy.audit.as_ref().map(|audit| &audit.path);
+    if let Some(path) = audit.filter(|path| reads_little && path.starts_with(&project.root)) {
+        let path = path.display();
+        let why = format!(
+            "its sandbox can read the audit log {path}, as all of the project: set `audit` to a \
+             file outside of the project"
+        );
+        tracing::warn!("`{}`: {why}", script.name);
+        warnings.push(why);
+    }
+    warnings
 }

@@ -8,9 +8,11 @@ pub(crate) mod secrets;
 
 use crate::{
     call_files::{self, CallFolder},
+    manifest::Sandbox,
     run::{
         self, Nursery,
         concurrency::{Bounds, Concurrency},
+        sandbox::spots,
     },
 };
 pub(crate) use environment::Environment;
@@ -18,13 +20,13 @@ use kept_folders::KeptFolders;
 use observers::Observers;
 use outputs::Outputs;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
-use zcp::Principal;
+use zcp::Ctx;
 
 /// The files scripts may use, one for each language.
 const SDK: [(&str, &str); 9] = [
@@ -49,6 +51,8 @@ pub(crate) struct Host {
     pub(crate) observers: Observers,
     /// Repositories that were fetched a moment ago.
     pub(crate) repositories: KeptFolders,
+    /// What scripts in a sandbox may write.
+    writable: Mutex<BTreeSet<PathBuf>>,
     temporary: Temporary,
 }
 
@@ -77,6 +81,7 @@ impl Host {
             outputs: Outputs::new(format!("output://{name}/")),
             observers: Observers::default(),
             repositories: KeptFolders::default(),
+            writable: Mutex::default(),
             temporary: Temporary { path, made: OnceLock::new() },
         })
     }
@@ -131,6 +136,18 @@ impl Host {
         self.environment.for_script(allowed, self.sdk())
     }
 
+    /// Notes what a sandbox lets a script of a project write.
+    pub(crate) fn note_writable(&self, sandbox: &Sandbox, project: &Path) {
+        let paths = sandbox.write.iter().flatten().map(|path| spots::plain(&project.join(path)));
+        self.writable.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
+    }
+
+    /// All that is noted so.
+    pub(crate) fn writable(&self) -> Vec<PathBuf> {
+        let writable = self.writable.lock().unwrap_or_else(PoisonError::into_inner);
+        writable.iter().cloned().collect()
+    }
+
     /// A file nobody has used for an output yet.
     pub(crate) fn output_file(&self) -> PathBuf {
         self.folder().join("outputs").join(self.outputs.next_name())
@@ -141,15 +158,15 @@ impl Host {
         CallFolder::new(&self.folder().join("calls"))
     }
 
-    /// Keeps an output too long to be shown for its owner. Returns its URI.
+    /// Keeps an output too long to be shown for its caller. Returns its URI.
     pub(crate) fn keep_output(
         &self,
         output: &run::Output,
         mime: &str,
-        owner: &Principal,
+        ctx: &Ctx,
         secrets: &[String],
     ) -> String {
-        self.outputs.keep(self.output_file(), output, mime, owner, secrets)
+        self.outputs.keep(self.output_file(), output, mime, ctx, secrets)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     redact, run,
 };
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fs,
     io::{self, Read, Seek},
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use zcp::{Contents, Principal, ResourceContents};
+use zcp::{Contents, Ctx, ResourceContents};
 
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -38,7 +38,10 @@ struct LongOutput {
     path: PathBuf,
     size: u64,
     mime: String,
-    owner: Principal,
+    /// Who may read it.
+    owner: String,
+    /// Whose places it takes.
+    share: String,
     /// What must not be read in it.
     secrets: Vec<String>,
     at: Instant,
@@ -58,14 +61,14 @@ impl Outputs {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the output of a run to `path` and keeps it for its owner. The oldest outputs beyond the
-    /// limits are removed. Returns its URI.
+    /// Moves the output of a run to `path` and keeps it for its caller. Beyond the limits, the caller
+    /// who has most loses the oldest. Returns its URI.
     pub(super) fn keep(
         &self,
         path: PathBuf,
         output: &run::Output,
         mime: &str,
-        owner: &Principal,
+        ctx: &Ctx,
         secrets: &[String],
     ) -> String {
         if let Err(error) = fs::rename(&output.spill.path, &path) {
@@ -79,26 +82,20 @@ impl Outputs {
             path,
             size: output.total,
             mime: mime.to_owned(),
-            owner: owner.clone(),
+            owner: ctx.owner(),
+            share: ctx.share(),
             secrets: secrets.to_vec(),
             at: Instant::now(),
         });
-        let bytes = |all: &VecDeque<LongOutput>| all.iter().map(|one| one.size).sum::<u64>();
-        let old = |one: &LongOutput| one.at.elapsed() > KEPT_FOR;
-        while outputs.len() > KEPT
-            || bytes(&outputs) > KEPT_BYTES
-            || outputs.front().is_some_and(old)
-        {
-            if let Some(old) = outputs.pop_front() {
-                let _ = fs::remove_file(old.path);
-            }
+        while let Some(old) = one_too_many(&outputs).and_then(|at| outputs.remove(at)) {
+            let _ = fs::remove_file(old.path);
         }
         uri
     }
 
     /// An output that was kept for this caller, or a part of it: `ID` is its beginning, and
     /// `ID/OFFSET` what follows. What is longer than a part says where the next one is.
-    pub(crate) async fn read(&self, id: &str, principal: &Principal) -> Option<Contents> {
+    pub(crate) async fn read(&self, id: &str, owner: &str) -> Option<Contents> {
         let (id, from) = match id.split_once('/') {
             Some((id, from)) => (id, from.parse().ok()?),
             None => (id, 0),
@@ -107,7 +104,7 @@ impl Outputs {
             let outputs = self.outputs();
             let fresh = |one: &&LongOutput| one.at.elapsed() <= KEPT_FOR;
             let one =
-                outputs.iter().filter(fresh).find(|one| one.id == id && one.owner == *principal)?;
+                outputs.iter().filter(fresh).find(|one| one.id == id && one.owner == owner)?;
             (one.path.clone(), one.mime.clone(), one.secrets.clone())
         };
         let read = tokio::task::spawn_blocking(move || part(&path, from, &secrets));
@@ -122,6 +119,24 @@ impl Outputs {
         }
         Some(Contents::Parts(parts))
     }
+}
+
+/// The output that is to go, if one is: an old one, or the oldest of the caller who has most.
+fn one_too_many(outputs: &VecDeque<LongOutput>) -> Option<usize> {
+    if outputs.front()?.at.elapsed() > KEPT_FOR {
+        return Some(0);
+    }
+    let are_many = outputs.len() > KEPT;
+    let bytes: u64 = outputs.iter().map(|one| one.size).sum();
+    if !are_many && bytes <= KEPT_BYTES {
+        return None;
+    }
+    let mut shares: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in outputs {
+        *shares.entry(&one.share).or_default() += if are_many { 1 } else { one.size };
+    }
+    let most = shares.values().max()?;
+    outputs.iter().position(|one| shares.get(one.share.as_str()) == Some(most))
 }
 
 /// A part of a kept output without its secrets, and where the next part begins.
@@ -144,4 +159,29 @@ fn part(path: &Path, from: u64, secrets: &[String]) -> io::Result<(Vec<u8>, Opti
     let end = (end - 3..=end).rev().find(|at| !is_within(at)).unwrap_or(end);
     let next = begin + end as u64;
     Ok((redact::hide_bytes(&bytes, before..end, secrets), Some(next)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(share: &str, size: u64) -> LongOutput {
+        let (id, mime, owner) = (String::new(), String::new(), String::new());
+        let (path, secrets, share) = (PathBuf::new(), vec![], share.to_owned());
+        LongOutput { id, path, size, mime, owner, share, secrets, at: Instant::now() }
+    }
+
+    #[test]
+    fn whoever_keeps_most_outputs_loses_the_oldest() {
+        let mut all: VecDeque<LongOutput> = [output("one", 1)].into();
+        all.extend((1..KEPT).map(|_| output("many", 1)));
+        assert_eq!(one_too_many(&all), None);
+        all.push_back(output("two", 1));
+        assert_eq!(one_too_many(&all), Some(1));
+        let large =
+            [output("one", 1), output("two", KEPT_BYTES / 2), output("one", KEPT_BYTES / 2)];
+        assert_eq!(one_too_many(&large.into()), Some(0));
+        let large = [output("one", 1), output("two", KEPT_BYTES)];
+        assert_eq!(one_too_many(&large.into()), Some(1));
+    }
 }

@@ -71,14 +71,21 @@ pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
     mistakes.extend(catalog.take_mistakes());
     let is_there = |name: &str| programs.iter().any(|program| program.tool == name);
     mistakes.extend(project.policy.mistakes(is_there));
+    let is_file = |name: &str| programs.iter().any(|program| is_called(&program.script, name));
     mistakes.extend(
         project
             .tools
             .iter()
-            .filter(|(name, said)| !is_there(name) && said.enabled != Some(false))
+            .filter(|(name, said)| !is_there(name) && !is_file(name) && said.enabled != Some(false))
             .map(|(name, _)| format!("zcp.toml speaks of a tool `{name}`, and there is none")),
     );
     Snapshot { catalog, project, mistakes, is_empty, programs, files }
+}
+
+/// Whether a script, or the folder it is alone in, has a name.
+fn is_called(script: &Path, name: &str) -> bool {
+    let folder = script.parent().and_then(Path::file_name);
+    [script.file_stem(), folder].contains(&Some(name.as_ref()))
 }
 
 struct Gathering {
@@ -166,11 +173,11 @@ impl Gathering {
                     if !self.project.policy.lists(&script.name, script.reads_only()) =>
                 {
                     self.is_empty = false;
-                    self.programs.push(Program::of(&script));
+                    self.programs.push(Program::of(&script, &self.project));
                 }
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
                     self.is_empty = false;
-                    self.programs.push(Program::of(&script));
+                    self.programs.push(Program::of(&script, &self.project));
                     match ScriptTool::new(script, &self.project, &self.host) {
                         Ok(tool) => self.add(|catalog| catalog.tool(tool.offered())),
                         Err(mistakes) => self.mistakes.extend(mistakes),
@@ -207,16 +214,22 @@ impl Gathering {
         let name = said.name.clone().unwrap_or_else(|| found.name.clone());
         // What a project's defaults forbid, only the project itself allows.
         let said = said.within(&self.project.defaults);
-        let said = match self.project.tools.get(&name) {
-            Some(project) => project.clone().or(said),
-            None => said,
+        let tools = &self.project.tools;
+        let said = match (tools.get(&found.name), tools.get(&name)) {
+            (Some(project), _) => project.clone().or(said),
+            // It chose the name itself, which allows it nothing more.
+            (None, Some(project)) => project.clone().within(&said).or(said),
+            (None, None) => said,
         };
         let said = said.or(self.project.defaults.clone());
         match said.enabled {
             Some(false) => Ok(None),
             _ => {
                 let is_mcp_bash = self.project.is_mcp_bash;
-                Script::new(found, said, is_mcp_bash, &self.host.environment).map(Some)
+                let script = Script::new(found, said, is_mcp_bash, &self.host.environment)?;
+                let sandbox = script.manifest.sandbox.iter();
+                sandbox.for_each(|one| self.host.note_writable(one, &self.project.root));
+                Ok(Some(script))
             }
         }
     }
@@ -292,7 +305,7 @@ impl Gathering {
             let host = host.clone();
             let id = uri.0.strip_prefix(&begins).unwrap_or_default().to_owned();
             async move {
-                let kept: Option<Contents> = host.outputs.read(&id, ctx.principal()).await;
+                let kept: Option<Contents> = host.outputs.read(&id, &ctx.owner()).await;
                 kept.ok_or_else(|| CallError::not_found("this output is not kept any more"))
             }
         });

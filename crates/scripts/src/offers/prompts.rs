@@ -167,7 +167,9 @@ impl Maker {
         prompt = said.title.iter().fold(prompt, |one, text| one.title(text));
         prompt = said.description.iter().fold(prompt, |one, text| one.description(text));
         let folder = file.parent().unwrap_or(&self.project.root);
-        prompt = icons(&said.icons, folder).into_iter().fold(prompt, Prompt::icon);
+        prompt = icons(&said.icons, folder, &self.project.places("prompts"))
+            .into_iter()
+            .fold(prompt, Prompt::icon);
         said.meta.iter().flatten().fold(prompt, |one, (key, value)| one.meta(key, value.clone()))
     }
 }
@@ -200,7 +202,7 @@ impl Filler {
     async fn fill(&self, input: &Input) -> Result<GetPromptResult> {
         let args: Map<String, Value> = input.args()?;
         let messages = match &self.source {
-            Source::Text(template) => template.fill(&args, self.role),
+            Source::Text(template) => template.fill(&args, self.role).map_err(CallError::new)?,
             Source::Program(program) => {
                 let given = arguments::give(&Form::Both, &args).map_err(CallError::Invalid)?;
                 let given = Given { env: given.env, stdin: given.stdin, argv: vec![] };

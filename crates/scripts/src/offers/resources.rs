@@ -286,7 +286,9 @@ impl Maker {
         resource = mime.iter().fold(resource, |one, mime| one.mime_type(mime));
         resource =
             said.annotations.iter().fold(resource, |one, notes| one.annotations(notes.clone()));
-        resource = icons(&said.icons, folder).into_iter().fold(resource, Resource::icon);
+        resource = icons(&said.icons, folder, &self.project.places("resources"))
+            .into_iter()
+            .fold(resource, Resource::icon);
         resource = said
             .meta
             .iter()

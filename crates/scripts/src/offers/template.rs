@@ -7,6 +7,12 @@ use zcp::{Content, PromptMessage, Role};
 
 /// Files in files in files that are read.
 const DEEPEST: usize = 8;
+/// How many files one text has, with those in them.
+const MOST_FILES: usize = 1000;
+/// Parts in parts in parts.
+const DEEPEST_PARTS: usize = 32;
+/// How long a text is, with the files in it and filled.
+const MOST: usize = 10 * 1024 * 1024;
 
 /// A text with places to fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +31,9 @@ impl Template {
     /// Reads a text: `{{name}}` and `${name}` are arguments, `{{#name}}…{{/name}}` is there if one is
     /// given and `{{^name}}…{{/name}}` if not, `{{> file}}` is another file of the folder.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, String> {
-        let text = with_files(text, folder, 0)?;
+        let text = with_files(text, folder, 0, &mut 0)?;
         let mut rest = text.as_str();
-        let parts = parts(&mut rest, None)?;
+        let parts = parts(&mut rest, None, 0)?;
         Ok(Self(parts))
     }
 
@@ -39,9 +45,16 @@ impl Template {
     }
 
     /// The messages it is when it is filled. A line `[user]` or `[assistant]` says who speaks next.
-    pub(crate) fn fill(&self, args: &Map<String, Value>, role: Role) -> Vec<PromptMessage> {
+    pub(crate) fn fill(
+        &self,
+        args: &Map<String, Value>,
+        role: Role,
+    ) -> Result<Vec<PromptMessage>, String> {
         let mut text = String::new();
         write(&self.0, args, &mut text);
+        if text.len() > MOST {
+            return Err(format!("with these arguments it has more than {MOST} bytes"));
+        }
         let (mut messages, mut words, mut speaker) = (vec![], String::new(), role);
         let mut say = |speaker: Role, words: &mut String| {
             let said = std::mem::take(words);
@@ -66,7 +79,7 @@ impl Template {
             }
         }
         say(speaker, &mut words);
-        messages
+        Ok(messages)
     }
 }
 
@@ -74,7 +87,12 @@ impl Template {
 const LONGEST: u64 = 1024 * 1024;
 
 /// The text with the files it names in their places.
-fn with_files(text: &str, folder: &Path, depth: usize) -> Result<String, String> {
+fn with_files(
+    text: &str,
+    folder: &Path,
+    depth: usize,
+    files: &mut usize,
+) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{>") {
         let Some((name, after)) = after.split_once("}}") else { break };
@@ -82,13 +100,17 @@ fn with_files(text: &str, folder: &Path, depth: usize) -> Result<String, String>
         let inside = path
             .canonicalize()
             .is_ok_and(|path| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder)));
+        *files += 1;
+        if *files > MOST_FILES || out.len() > MOST {
+            return Err(format!("it has more than {MOST_FILES} files or {MOST} bytes"));
+        }
         if !inside || depth == DEEPEST {
             return Err(format!("`{}` is not a file of this folder", name.trim()));
         }
         let other = call_files::text_inside(&path, LONGEST, &[folder.to_path_buf()])
             .map_err(|error| format!("{}: {error}", path.display()))?;
         out.push_str(before);
-        out.push_str(with_files(&other, folder, depth + 1)?.trim_end_matches('\n'));
+        out.push_str(with_files(&other, folder, depth + 1, files)?.trim_end_matches('\n'));
         rest = after;
     }
     out.push_str(rest);
@@ -100,10 +122,14 @@ fn is_name(text: &str) -> bool {
     first && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
-fn parts(rest: &mut &str, inside: Option<&str>) -> Result<Vec<Part>, String> {
+fn parts(rest: &mut &str, inside: Option<&str>, depth: usize) -> Result<Vec<Part>, String> {
+    if depth > DEEPEST_PARTS {
+        return Err(format!("it has more than {DEEPEST_PARTS} parts in each other"));
+    }
     let (mut all, mut words) = (vec![], String::new());
     loop {
-        let next = [rest.find("{{"), rest.find("${")].into_iter().flatten().min();
+        let begins = |at: &usize| rest[*at..].starts_with("{{") || rest[*at..].starts_with("${");
+        let next = rest.match_indices(['{', '$']).map(|(at, _)| at).find(begins);
         let Some(at) = next else {
             words.push_str(rest);
             *rest = "";
@@ -132,7 +158,7 @@ fn parts(rest: &mut &str, inside: Option<&str>) -> Result<Vec<Part>, String> {
         }
         match mark {
             '#' | '^' => {
-                let within = parts(rest, Some(name))?;
+                let within = parts(rest, Some(name), depth + 1)?;
                 all.push(Part::If(name.to_owned(), mark == '#', within));
             }
             '/' if inside == Some(name) => return Ok(all),
@@ -176,6 +202,10 @@ fn gather(parts: &[Part], required: bool, all: &mut Vec<Argument>) {
 
 fn write(parts: &[Part], args: &Map<String, Value>, out: &mut String) {
     for part in parts {
+        // What is too long already is not made longer.
+        if out.len() > MOST {
+            return;
+        }
         match part {
             Part::Words(words) => out.push_str(words),
             Part::Value(name, written) => match args.get(name) {
@@ -205,7 +235,7 @@ mod tests {
     fn filled(text: &str, args: Value) -> Vec<(Role, String)> {
         let Value::Object(args) = args else { panic!("no object") };
         let template = Template::parse(text, Path::new(".")).expect("a template");
-        let messages = template.fill(&args, Role::User);
+        let messages = template.fill(&args, Role::User).expect("messages");
         messages
             .iter()
             .map(|one| (one.role, one.content.as_text().unwrap_or_default().to_owned()))
@@ -248,5 +278,23 @@ mod tests {
         assert!(Template::parse("{{#a}}x", Path::new(".")).is_err());
         assert!(Template::parse("x{{/a}}", Path::new(".")).is_err());
         assert!(Template::parse("{{> ../secret}}", Path::new(".")).is_err());
+    }
+    #[test]
+    fn depth_length_and_files_of_a_text_are_limited() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = |depth: usize| "{{#a}}".repeat(depth) + "x" + &"{{/a}}".repeat(depth);
+        Template::parse(&deep(DEEPEST_PARTS), folder.path()).expect("as deep as may be");
+        assert!(Template::parse(&deep(100_000), folder.path()).is_err());
+        // Each of eight files has the next one a hundred times.
+        for number in 0..8 {
+            let text = format!("{{{{> f{}}}}}", number + 1).repeat(100);
+            std::fs::write(folder.path().join(format!("f{number}")), text).unwrap();
+        }
+        std::fs::write(folder.path().join("f8"), "x").unwrap();
+        let many = Template::parse("{{> f1}}", folder.path());
+        assert!(many.is_err_and(|why| why.contains("more than 1000 files")));
+        let template = Template::parse(&"{{a}}".repeat(100_000), folder.path()).unwrap();
+        let args = Map::from_iter([("a".to_owned(), Value::from("x".repeat(10_000)))]);
+        assert!(template.fill(&args, Role::User).is_err());
     }
 }

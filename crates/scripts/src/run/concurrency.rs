@@ -1,5 +1,6 @@
 //! Concurrency and rate limits for scripts.
 
+use super::fair_pool::{Held, Pool};
 use crate::manifest::{Limits, time_of};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,8 +8,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use zcp::{CallError, Result};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use zcp::{CallError, Ctx, Result};
 
 /// Default maximum number of scripts that run at the same time.
 const RUNNING: usize = 64;
@@ -52,8 +53,8 @@ impl Bounds {
 #[derive(Debug)]
 pub(crate) struct Concurrency {
     bounds: Bounds,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    running: Arc<Pool>,
+    waiting: Arc<Pool>,
     tools: Mutex<HashMap<PathBuf, Weak<ToolLimiter>>>,
 }
 
@@ -61,10 +62,12 @@ pub(crate) struct Concurrency {
 #[derive(Debug)]
 pub(crate) struct Slot {
     bounds: Bounds,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
-    /// A permit of one of the two.
-    held: Mutex<Option<OwnedSemaphorePermit>>,
+    running: Arc<Pool>,
+    waiting: Arc<Pool>,
+    /// Whose share it counts for.
+    caller: Arc<str>,
+    /// A place of one of the two.
+    held: Mutex<Option<Held>>,
 }
 
 /// The limits of one tool: how many calls at the same time, and how many per minute. Reading the
@@ -89,18 +92,20 @@ impl Concurrency {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            running: Arc::new(Semaphore::new(bounds.running)),
-            waiting: Arc::new(Semaphore::new(bounds.waiting)),
+            running: Pool::new(bounds.running),
+            waiting: Pool::new(bounds.waiting),
             tools: Mutex::default(),
         }
     }
 
-    /// Waits for a slot among the scripts that run.
-    pub(crate) async fn slot(&self) -> Result<Slot> {
+    /// Waits for a slot among the scripts that run, for the caller of a call. What runs for nobody in
+    /// particular has a share of its own.
+    pub(crate) async fn slot(&self, ctx: Option<&Ctx>) -> Result<Slot> {
         let slot = Slot {
             bounds: self.bounds,
             running: self.running.clone(),
             waiting: self.waiting.clone(),
+            caller: ctx.map_or_else(String::new, Ctx::share).into(),
             held: Mutex::default(),
         };
         slot.resume().await?;
@@ -125,25 +130,28 @@ impl Concurrency {
 }
 
 impl Slot {
-    fn hold(&self, permit: OwnedSemaphorePermit) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+    fn hold(&self, place: Held) {
+        let before = self.held.lock().unwrap_or_else(PoisonError::into_inner).replace(place);
+        drop(before);
     }
 
     /// Gives the slot to another script and takes one among those that wait, unless too many do.
     pub(crate) fn park(&self) -> Result<()> {
-        let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
-            return Err(CallError::new(format!(
-                "{} scripts of this server wait for an answer, which is its limit: try again later",
-                self.bounds.waiting
-            )));
+        let Some(place) = self.waiting.take_now(&self.caller) else {
+            let why = match self.waiting.is_full() {
+                true => format!("{} scripts of this server wait", self.bounds.waiting),
+                false => "too many scripts of this caller wait".to_owned(),
+            };
+            let why = format!("{why} for an answer, which is its limit: try again later");
+            return Err(CallError::new(why));
         };
-        self.hold(permit);
+        self.hold(place);
         Ok(())
     }
 
     /// Waits for a slot among those that run. One among those that wait is held until then.
     pub(crate) async fn resume(&self) -> Result<()> {
-        self.hold(self.running.clone().acquire_owned().await.map_err(stopping)?);
+        self.hold(self.running.take(&self.caller).await.ok_or_else(|| stopping(()))?);
         Ok(())
     }
 

@@ -331,9 +331,10 @@ pub(super) async fn answer_files(ctx: Option<&Ctx>, timer: &Timer, job: &Job) ->
 
 fn is_question(line: &Line) -> bool {
     let Line::Text(line) = line else { return false };
-    ["ask ", "visit ", "sample ", "roots", "once "]
-        .iter()
-        .any(|verb| line.starts_with(verb.as_bytes()))
+    // The first word, as it is heard.
+    let line = String::from_utf8_lossy(line);
+    let verb = line.split_whitespace().next();
+    verb.is_some_and(|verb| ["ask", "visit", "sample", "roots", "once"].contains(&verb))
 }
 
 fn answered(answer: Answer<Value>) -> Value {
@@ -365,4 +366,20 @@ fn level(name: &str) -> Level {
         name => name.to_owned(),
     };
     serde_json::from_value(json!(name)).unwrap_or(Level::Info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_known_by_its_first_word() {
+        let is = |line: &str| is_question(&Line::Text(line.to_owned().into()));
+        for line in ["ask k {}", " ask k {}", "sample\tk {}", "\troots", "once k"] {
+            assert!(is(line), "{line:?}");
+        }
+        for line in ["", "asks k", "progress 1", "log info ask", "rootsy"] {
+            assert!(!is(line), "{line:?}");
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! One run of a script: started, fed, listened to, and ended with all that came of it.
 
+mod bystander;
 mod capture;
 mod channel;
 pub(crate) mod concurrency;
 pub(crate) mod exit_status;
+mod fair_pool;
 mod leader;
 mod listen;
 mod proc_stat;

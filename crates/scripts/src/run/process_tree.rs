@@ -10,6 +10,7 @@
 //! - `ZCP_CALL=NAME-NUMBER` is in its environment, for systems that do not let the limit be set.
 
 use super::{
+    bystander::{filters, is_bystander},
     leader::Group,
     proc_stat::{Identity, Process, process, processes},
 };
@@ -237,6 +238,7 @@ impl ProcessTree {
     /// Whether a process belongs to no run although it has a tag: it is the server itself, or came of
     /// a process that the server started for something else. The server has the tag of a run while it
     /// starts that, and whatever else starts meanwhile inherits it. Scripts have the variable, too.
+    /// What the system made a child of the server when its parent ended is told from those.
     fn is_no_script(&self, process: &Process, all: &[Process]) -> bool {
         let server = own_id();
         let mut ancestor = process;
@@ -245,7 +247,8 @@ impl ProcessTree {
                 return true;
             }
             if ancestor.parent == server {
-                return self.run_by_variable(ancestor.id).is_none();
+                let has_variable = self.run_by_variable(ancestor.id).is_some();
+                return is_bystander(has_variable, filters(ancestor.id), filters(server));
             }
             let Some(parent) = all.iter().find(|other| other.id == ancestor.parent) else {
                 return false;

@@ -7,7 +7,7 @@ use super::{
     error::{CallError, Result},
     tasks::Wish,
 };
-use crate::auth::{Caller, Principal};
+use crate::auth::{Caller, PeerAddress, Principal, network};
 use bytestring::ByteString;
 use futures_util::{future::BoxFuture, task::AtomicWaker};
 use http::Extensions;
@@ -238,15 +238,28 @@ impl Ctx {
         self.caller().principal()
     }
 
-    /// What handles of this call belong to: the principal, or the session of an anonymous caller.
-    /// Without either they belong to whoever has them.
-    fn owner(&self) -> String {
+    /// What handles of this call belong to, and whatever else a server keeps for its caller: the
+    /// principal, or the session of an anonymous caller. Without either they belong to whoever has
+    /// them. Do not show it: it may name a session.
+    pub fn owner(&self) -> String {
         match &self.about().conversation {
             _ if !self.principal().is_anonymous() => {
                 format!("principal {}", self.principal().key())
             }
             Some(conversation) => format!("session {}", conversation.name()),
             None => "anonymous".to_owned(),
+        }
+    }
+
+    /// Whose limits this call counts for: those of the principal, or of the network that an anonymous
+    /// caller comes from. Callers on this machine, and those whose address is not known, are told
+    /// apart by their session. Do not show it: it may name a session.
+    pub fn share(&self) -> String {
+        // This machine's own addresses may be a proxy's, behind which there are many.
+        let network = self.get::<PeerAddress>().map(|peer| network(peer.0.ip()));
+        match network.filter(|one| self.principal().is_anonymous() && !one.is_loopback()) {
+            Some(network) => format!("network {network}"),
+            None => self.owner(),
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use zcp::wire::RpcError;
+use zcp::{Ctx, wire::RpcError};
 
 /// How long the program may think about a call.
 const TIME: Duration = Duration::from_secs(10);
@@ -56,8 +56,8 @@ impl Hook {
         Ok(Some(Self(file)))
     }
 
-    pub(crate) async fn judge(&self, tool: &ToolContext<'_>, host: &Host) -> Judged {
-        match self.said(tool, host).await {
+    pub(crate) async fn judge(&self, tool: &ToolContext<'_>, host: &Host, ctx: &Ctx) -> Judged {
+        match self.said(tool, host, ctx).await {
             Ok(Said { allow: true, .. }) => Judged::Allowed,
             Ok(Said { code: Some(code), message, data, .. }) => {
                 let mut error = RpcError::new(code, message);
@@ -73,9 +73,9 @@ impl Hook {
         }
     }
 
-    async fn said(&self, tool: &ToolContext<'_>, host: &Host) -> Result<Said, String> {
+    async fn said(&self, tool: &ToolContext<'_>, host: &Host, ctx: &Ctx) -> Result<Said, String> {
         registered::is_safe(&self.0, tool.project.root)?;
-        let slot = host.concurrency.slot().await.map_err(|error| error.to_string())?;
+        let slot = host.concurrency.slot(Some(ctx)).await.map_err(|error| error.to_string())?;
         let bash = which::which_in("bash", Some(host.environment.path()), tool.project.root)
             .map_err(|_| "it needs bash")?;
         let mut metadata = tool_metadata::metadata(tool);

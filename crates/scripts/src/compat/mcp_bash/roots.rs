@@ -8,10 +8,12 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{io::Read, path::Path, time::Duration};
-use zcp::{CallError, Ctx, Result};
+use zcp::{CallError, Ctx, Result, wire::mcp::roots::Root};
 
 /// How long a client may take to say where it works.
 const ROOTS_TIME: Duration = Duration::from_secs(5);
+/// Folders of a client that a script is told of.
+const MOST_ROOTS: usize = 64;
 /// How much of a script is looked through.
 const MOST: u64 = 1024 * 1024;
 
@@ -50,12 +52,13 @@ async fn asked(tool: &ToolContext<'_>, host: &Host, ctx: &Ctx) -> Result<Vec<Val
             vec![]
         }
     };
-    let mut all = vec![];
-    for root in told {
-        let path = url::Url::parse(&root.uri).ok().and_then(|uri| uri.to_file_path().ok());
-        let path = path.and_then(|path| path.canonicalize().ok());
-        all.extend(path.map(|path| named_root(&path, root.name.as_deref())));
-    }
+    let there = |root: Root| {
+        let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?.canonicalize().ok()?;
+        Some(named_root(&path, root.name.as_deref()))
+    };
+    // Any path, which may be on a slow disk or in a network.
+    let found = move || told.into_iter().take(MOST_ROOTS).filter_map(there).collect();
+    let all: Vec<Value> = tokio::task::spawn_blocking(found).await.unwrap_or_default();
     Ok(if all.is_empty() { fallback_roots(tool, host) } else { all })
 }
 

@@ -20,7 +20,11 @@ pub(super) fn metadata(tool: &ToolContext<'_>) -> Value {
         "inputSchema": tool.schema,
         "timeoutSecs": seconds(said.timeout),
     });
-    let icons = icons(&said.icons, tool.path.parent().unwrap_or(Path::new(".")));
+    let icons = icons(
+        &said.icons,
+        tool.path.parent().unwrap_or(Path::new(".")),
+        &[tool.project.root.to_path_buf(), tool.project.tools.clone()],
+    );
     for (name, value) in [
         ("title", json!(said.title)),
         ("timeoutHint", json!(said.timeout_hint)),

@@ -1,6 +1,6 @@
 //! How Linux confines a process: Landlock for files, seccomp for system calls, no capabilities.
 
-use super::Walls;
+use super::{Walls, spots::Spot};
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     Scope, path_beneath_rules,
@@ -13,7 +13,12 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpArgLen::Qword, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule,
 };
-use std::{error::Error, fmt::Display, io};
+use std::{
+    error::Error,
+    fmt::Display,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 /// What this is written for; older systems that cannot do all of what is asked refuse.
 const VERSION: ABI = ABI::V5;
@@ -86,6 +91,10 @@ const NAMESPACES: [i32; 7] = [
 ];
 /// Ways to type into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// Calls that are refused: always, or where one of the rules fits.
+type Refused = Vec<(i64, Vec<SeccompRule>)>;
+/// What `ioprio_set` calls one process.
+const IOPRIO_WHO_PROCESS: u64 = 1;
 /// Numbers of calls from here on are those of x32, a second set that no filter above looks at.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
@@ -126,13 +135,27 @@ fn files(walls: &Walls) -> Result<(), landlock::RulesetError> {
     }
     let mut created = ruleset.create()?;
     if let Some(read) = &walls.read {
-        created = created.add_rules(path_beneath_rules(read, reading))?;
+        let read = opened(read);
+        created = created.add_rules(path_beneath_rules(named(&read), reading))?;
     }
     created = match &walls.write {
-        Some(write) => created.add_rules(path_beneath_rules(write, writing))?,
+        Some(write) => {
+            let write = opened(write);
+            created.add_rules(path_beneath_rules(named(&write), writing))?
+        }
         None => created.add_rules(path_beneath_rules(["/"], AccessFs::Refer))?,
     };
     created.restrict_self().map(drop)
+}
+
+/// Those of some paths that are there.
+fn opened(spots: &[Spot]) -> Vec<OwnedFd> {
+    spots.iter().filter_map(|spot| spot.open().ok()).collect()
+}
+
+/// Paths that lead to open files, whatever becomes of their own.
+fn named(files: &[OwnedFd]) -> impl Iterator<Item = String> {
+    files.iter().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Drops all capabilities. Landlock has set `no_new_privs`: no program gives them back, not even to
@@ -147,8 +170,7 @@ fn capabilities() -> io::Result<()> {
 }
 
 fn calls() -> Result<(), Box<dyn Error>> {
-    let mut refused: Vec<(i64, Vec<SeccompRule>)> =
-        REFUSED.iter().map(|call| (*call, vec![])).collect();
+    let mut refused: Refused = REFUSED.iter().map(|call| (*call, vec![])).collect();
     // Limits of other processes; the second condition lets everybody look at them.
     let limits = [
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?,
@@ -163,6 +185,7 @@ fn calls() -> Result<(), Box<dyn Error>> {
     let limits = vec![SeccompRule::new(limits.into())?, SeccompRule::new(own_tag.into())?];
     refused.push((libc::SYS_prlimit64, limits));
     refused.push((libc::SYS_setrlimit, vec![one(0, SeccompCmpOp::Eq, tag)?]));
+    refused.extend(scheduling()?);
     let bits = |flags: i32| {
         let flags = u64::from(flags.cast_unsigned());
         one(0, SeccompCmpOp::MaskedEq(flags), flags)
@@ -175,6 +198,21 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refuse(refused, libc::EPERM)?;
     refuse(MISSING.iter().map(|call| (*call, vec![])).collect(), libc::ENOSYS)?;
     refuse_x32()
+}
+
+/// Calls that change when, and on which processors, others run: each is for the calling thread only.
+fn scheduling() -> Result<Refused, Box<dyn Error>> {
+    let other = |argument| one(argument, SeccompCmpOp::Ne, 0);
+    // Whole groups and users are others, too.
+    let beyond = |one_process: u64| one(0, SeccompCmpOp::Ne, one_process);
+    Ok(vec![
+        (libc::SYS_setpriority, vec![other(1)?, beyond(libc::PRIO_PROCESS.into())?]),
+        (libc::SYS_ioprio_set, vec![other(1)?, beyond(IOPRIO_WHO_PROCESS)?]),
+        (libc::SYS_sched_setscheduler, vec![other(0)?]),
+        (libc::SYS_sched_setparam, vec![other(0)?]),
+        (libc::SYS_sched_setattr, vec![other(0)?]),
+        (libc::SYS_sched_setaffinity, vec![other(0)?]),
+    ])
 }
 
 fn sockets(walls: &Walls) -> Result<(), Box<dyn Error>> {
@@ -202,7 +240,7 @@ fn one(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, Box<dy
 }
 
 /// Has the system answer calls with an error: always, or where one of the rules fits.
-fn refuse(calls: Vec<(i64, Vec<SeccompRule>)>, error: i32) -> Result<(), Box<dyn Error>> {
+fn refuse(calls: Refused, error: i32) -> Result<(), Box<dyn Error>> {
     let filter = SeccompFilter::new(
         calls.into_iter().collect(),
         SeccompAction::Allow,

@@ -6,9 +6,11 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+pub(crate) mod spots;
 
 use crate::{manifest::Sandbox, run::Ceilings, spawn};
 use serde::{Deserialize, Serialize};
+use spots::Spot;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -30,7 +32,7 @@ pub(crate) struct Rules {
     /// Its sandbox, if it has one.
     walls: Option<Walls>,
     ceilings: Ceilings,
-    /// Where files of its answer are, if it may not read everything. For the server alone.
+    /// Where files of its answer really are, if it may not read everything. For the server alone.
     #[serde(skip)]
     files: Option<Vec<PathBuf>>,
 }
@@ -39,9 +41,9 @@ pub(crate) struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Walls {
     /// Nothing else may be read; anything may without this.
-    read: Option<Vec<PathBuf>>,
+    read: Option<Vec<Spot>>,
     /// Nothing else may be written; anything may without this.
-    write: Option<Vec<PathBuf>>,
+    write: Option<Vec<Spot>>,
     network: bool,
     unix_sockets: bool,
     signals: bool,
@@ -58,6 +60,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) temporary: &'a Path,
     /// The files of its contract, if it has one.
     pub(crate) contract: Option<&'a Path>,
+    /// What scripts in a sandbox may write.
+    pub(crate) writable: Vec<PathBuf>,
 }
 
 impl Rules {
@@ -68,27 +72,29 @@ impl Rules {
 
     /// A sandbox, and these limits.
     pub(crate) fn new(sandbox: &Sandbox, needs: &Needs<'_>, ceilings: Ceilings) -> Self {
-        let there = |path: &PathBuf| needs.project.join(path);
+        let there = |path: &PathBuf| Spot::among(&needs.project.join(path), &needs.writable);
         let mut own = vec![needs.temporary.to_path_buf()];
         own.extend(needs.contract.map(Path::to_path_buf));
         let folders = own.clone();
         own.extend(DEVICES.map(PathBuf::from));
         let write = sandbox.write.as_ref().map(|paths| {
-            paths.iter().map(there).chain(own.iter().cloned()).collect::<Vec<PathBuf>>()
+            let own = own.iter().cloned().map(Spot::fixed);
+            paths.iter().map(there).chain(own).collect::<Vec<Spot>>()
         });
         let files = sandbox.read.as_ref().map(|paths| {
             let named = paths.iter().chain(sandbox.write.iter().flatten()).map(there);
-            named.chain([needs.project.to_path_buf()]).chain(folders).collect()
+            let folders = folders.into_iter().chain([needs.project.to_path_buf()]);
+            named.chain(folders.map(Spot::fixed)).filter_map(|spot| spot.real()).collect()
         });
         let read = sandbox.read.as_ref().map(|paths| {
-            let mut all: Vec<PathBuf> = paths.iter().map(there).collect();
-            all.extend(SYSTEM.map(PathBuf::from));
+            let named = paths.iter().map(there);
+            let mut all: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
             all.extend(resolver().filter(|_| sandbox.network));
             all.extend([needs.sdk.to_path_buf(), needs.project.to_path_buf()]);
             all.extend(own);
-            all.extend(write.iter().flatten().cloned());
             all.extend(installed(needs));
-            all
+            let written = write.iter().flatten().cloned();
+            named.chain(written).chain(all.into_iter().map(Spot::fixed)).collect()
         });
         let (network, signals) = (sandbox.network, sandbox.signals);
         let unix_sockets = sandbox.allows_unix_sockets();
@@ -179,7 +185,7 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
 /// `zcp` command in each.
 pub async fn sandbox(command: &Path) -> Vec<(&'static str, Result<(), String>)> {
     let open = Walls { read: None, write: None, network: true, unix_sockets: true, signals: true };
-    let everything = Some(vec![PathBuf::from("/")]);
+    let everything = Some(vec![Spot::fixed(PathBuf::from("/"))]);
     let each = [
         ("reading", Walls { read: everything.clone(), ..open.clone() }),
         ("writing", Walls { write: everything, ..open.clone() }),
