@@ -148,6 +148,7 @@ impl Function {
         });
         quote! {
             #(#outside)*
+            #[allow(clippy::too_many_arguments)]
             #visibility fn #name #generics (#(#params),*) -> ::zcp::__private::Described<
                 #described #used,
                 impl ::core::future::Future<Output = #returns>,
