@@ -12,13 +12,14 @@ const LEAST: usize = 512;
 const OLDEST: usize = 64;
 
 /// Keys and how much was written under each, within a total.
+#[derive(Debug)]
 pub(crate) struct Written {
     max: usize,
     // A std mutex: never held across an await.
     keys: Mutex<Keys>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Keys {
     by_name: HashMap<Arc<str>, Key, foldhash::fast::RandomState>,
     /// In the order of their last writes.
@@ -29,7 +30,7 @@ struct Keys {
     total: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Key {
     bytes: usize,
     write: u64,
@@ -57,6 +58,32 @@ impl Written {
         let mut keys = self.lock();
         keys.set(name, bytes, ends);
         keys.surplus(self.max)
+    }
+
+    /// Notes what a key holds from now on, and when it expires, whatever the total is.
+    pub(crate) fn note(&self, name: &str, bytes: usize, ends: Option<u64>) {
+        self.lock().set(name, bytes, ends);
+    }
+
+    /// Notes what a key is to hold, unless it grows beyond the total; false if it does.
+    pub(crate) fn try_set(&self, name: &str, bytes: usize, ends: Option<u64>) -> bool {
+        let mut keys = self.lock();
+        keys.remove_expired();
+        let (before, after) = (keys.bytes(name), bytes.max(LEAST));
+        if after > before && keys.total - before + after > self.max {
+            return false;
+        }
+        keys.set(name, bytes, ends);
+        true
+    }
+
+    /// A key expires at another time, if it is known.
+    pub(crate) fn extend(&self, name: &str, ends: u64) {
+        let mut keys = self.lock();
+        let bytes = keys.bytes(name);
+        if bytes > 0 {
+            keys.set(name, bytes, Some(ends));
+        }
     }
 
     /// Nothing is under a key any more.
