@@ -104,6 +104,43 @@ async fn logs_of_sockets_are_limited_together() {
 }
 
 #[tokio::test]
+async fn finished_tasks_of_all_sessions_are_limited_together() {
+    let store = Arc::new(Memory::default());
+    let huge = Tool::new("huge", async || "x".repeat(10 * MIB)).long_running();
+    let tasks = zcp::Tasks::default().max_result(12 * MIB);
+    let server = Server::new("huge").tool(huge).tasks(tasks).shared_store(store.clone());
+    let server = HttpServer::new(server).await;
+    let mut ids = vec![];
+    // Every session is a caller of its own.
+    for _ in 0..30 {
+        let session = server.open("2025-11-25").await;
+        let mut params = call("huge", json!({}));
+        params["task"] = json!({});
+        let begun = session.ask(&request(1, "tools/call", params)).await;
+        let id = begun["result"]["task"]["taskId"].as_str().unwrap().to_owned();
+        for attempt in 0.. {
+            let record = store.get(&format!("task/{id}")).await.unwrap().unwrap();
+            if record.value.len() > 10 * MIB {
+                break;
+            }
+            assert!(attempt < 1000, "{begun}");
+            sleep(Duration::from_millis(20)).await;
+        }
+        ids.push(id);
+    }
+    sleep(Duration::from_millis(100)).await;
+    let (mut bytes, mut kept) = (0, vec![]);
+    for (place, id) in ids.iter().enumerate() {
+        if let Some(record) = store.get(&format!("task/{id}")).await.unwrap() {
+            bytes += record.value.len();
+            kept.push(place);
+        }
+    }
+    assert!(bytes > 200 * MIB && bytes <= 256 * MIB, "{bytes} bytes");
+    assert_eq!(kept, (5..30).collect::<Vec<_>>(), "the oldest go");
+}
+
+#[tokio::test]
 async fn bodies_count_while_they_arrive() {
     let server = HttpServer::new(everything()).await;
     // 140 bodies of nearly 4 MiB, of which the last byte never comes, are more than 512 MiB.
@@ -132,6 +169,46 @@ async fn bodies_count_while_they_arrive() {
     assert!(refused >= 10, "{refused}");
 }
 
+/// A call of a tool without arguments, as it is sent over a connection.
+fn post(tool: &str) -> String {
+    let body = modern(1, "tools/call", call(tool, json!({}))).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_limited_together() {
+    let huge = Tool::new("huge", async || "x".repeat(32 * MIB - 64 * 1024));
+    let server = HttpServer::new(large().tool(huge)).await;
+    let address = server.url("").trim_start_matches("http://").to_owned();
+    let mut waiting = vec![];
+    // 16 of 32 MiB are 512 MiB.
+    for place in 0..19 {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(post("huge").as_bytes()).await.unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.unwrap();
+        let status = if place < 16 { b"200" } else { b"503" };
+        assert!(first.ends_with(status), "{place}: {}", String::from_utf8_lossy(&first));
+        waiting.push(stream);
+    }
+    let ask = modern(1, "tools/call", call("large", json!({})));
+    // Whoever reads or goes away makes room.
+    drop(waiting);
+    for attempt in 0.. {
+        let answer = server.post(&ask).send().await;
+        if answer.status == 200 {
+            return;
+        }
+        assert!(answer.status == 503 && attempt < 100, "{}", answer.status);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn an_answer_that_nobody_reads_ends_its_connection() {
     let runtime = large().build().unwrap();
@@ -139,16 +216,9 @@ async fn an_answer_that_nobody_reads_ends_its_connection() {
     let server = HttpServer::with(runtime, change).await;
     let address = server.url("").trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).await.unwrap();
-    let body = modern(1, "tools/call", call("large", json!({}))).to_string();
     // Eight answers are more than the buffers of the system hold.
     for _ in 0..8 {
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-             Mcp-Method: tools/call\r\nMcp-Name: large\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(post("large").as_bytes()).await.unwrap();
     }
     sleep(Duration::from_secs(2)).await;
     let mut read = vec![];

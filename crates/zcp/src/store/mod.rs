@@ -7,6 +7,7 @@ pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod wakes;
+pub(crate) mod written;
 
 use std::{fmt, time::Duration};
 

@@ -26,7 +26,7 @@ const UNIT: usize = 1024;
 const OWN: usize = 32 * 1024 * 1024;
 
 /// Bytes of large messages under way that come from one network.
-const OF_ONE: usize = ALL / 4;
+pub(crate) const OF_ONE: usize = ALL / 4;
 /// Networks that are counted before those without a message under way are forgotten.
 const NETWORKS: usize = 1024;
 

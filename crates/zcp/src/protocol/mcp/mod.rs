@@ -13,6 +13,7 @@ mod report;
 mod retry;
 mod running;
 pub(crate) mod session;
+mod subscribed;
 mod tasks;
 
 use crate::{
@@ -263,7 +264,11 @@ impl Mcp {
     /// Notes something for the session. It holds at once; it is answered when it is kept.
     fn remember(&self, id: Id, revision: Revision, change: Remember) -> Frames {
         let Some(session) = self.session.clone() else { return Frames::None };
-        session.remember(&change);
+        if !session.remember(&self.runtime, &change) {
+            let why = "all sessions of this server have too many subscriptions: try again later";
+            let result = Err(RpcError::internal(why));
+            return Frames::One(Frame::Response(Response { id: Some(id), result }));
+        }
         let mcp = self.clone();
         Frames::stream(stream::once(async move {
             match session.keep(&mcp.runtime, &change).await {

@@ -1,6 +1,9 @@
 //! What a conversation of the handshake era remembers.
 
-use super::handshake::{Handshake, Handshakes};
+use super::{
+    handshake::{Handshake, Handshakes},
+    subscribed::{self, Subscribed},
+};
 use crate::{
     auth::{Caller, Principal, StoredCaller},
     runtime::{Runtime, ctx::Conversation},
@@ -68,6 +71,8 @@ struct Memory {
 #[derive(Debug, Default)]
 struct Wishes {
     subscriptions: BTreeSet<String>,
+    /// They count towards a total, until this is dropped where there is no record of them.
+    counted: Option<subscribed::Counted>,
     /// Pages the user was sent to, whose end the client is told of.
     visits: VecDeque<String>,
 }
@@ -166,7 +171,11 @@ impl Session {
 
     /// What the store holds of a session.
     pub(crate) async fn find(runtime: &Runtime, id: &str) -> StoreResult<Option<store::Entry>> {
-        runtime.store.get(&key(id)).await
+        let found = runtime.store.get(&key(id)).await?;
+        if found.is_none() {
+            runtime.shelf::<Subscribed>().remove(id);
+        }
+        Ok(found)
     }
 
     /// A session of what the store holds of it, if that can be read.
@@ -198,6 +207,7 @@ impl Session {
         memory.level = record.level;
         if memory.wishes.is_some() || !record.subscriptions.is_empty() {
             memory.wishes().subscriptions = record.subscriptions;
+            self.count(runtime, &mut memory, 0);
         }
     }
 
@@ -213,6 +223,9 @@ impl Session {
     /// Keeps a session that is used. One that was ended or changed meanwhile stays as it is.
     pub(crate) async fn renew(&self, runtime: &Runtime, entry: &store::Entry) -> StoreResult<()> {
         let Some(id) = &self.id else { return Ok(()) };
+        if lock(&self.memory).wishes.is_some() {
+            runtime.shelf::<Subscribed>().extend(id, runtime.settings.session_ttl);
+        }
         let unchanged = If::Version(entry.version);
         let idle = Some(runtime.settings.session_ttl);
         runtime.store.put(&key(id), entry.value.clone(), unchanged, idle).await.map(drop)
@@ -227,6 +240,9 @@ impl Session {
             let record = {
                 let mut memory = lock(&self.memory);
                 memory.apply(change);
+                if memory.wishes.is_some() {
+                    self.count(runtime, &mut memory, 0);
+                }
                 Record::of(&memory).to_bytes()
             };
             let unchanged = If::Version(entry.version);
@@ -252,6 +268,7 @@ impl Session {
 
     /// Forgets the session.
     pub(crate) async fn remove(runtime: &Runtime, id: &str) -> StoreResult<()> {
+        runtime.shelf::<Subscribed>().remove(id);
         Self::forget_forwarded(runtime, id).await?;
         runtime.store.remove(&key(id)).await
     }
@@ -271,9 +288,34 @@ impl Session {
         lock(&self.memory).level.unwrap_or(Level::Info)
     }
 
-    /// Holds at once in this process; [`keep`](Self::keep) makes it hold everywhere.
-    pub(crate) fn remember(&self, change: &Remember) {
-        lock(&self.memory).apply(change);
+    /// Holds at once in this process; [`keep`](Self::keep) makes it hold everywhere. False if all
+    /// sessions together have no room for a subscription.
+    pub(crate) fn remember(&self, runtime: &Runtime, change: &Remember) -> bool {
+        let mut memory = lock(&self.memory);
+        if let Remember::Subscribe(uri) = change
+            && !memory.wishes().subscriptions.contains(uri)
+            && !self.count(runtime, &mut memory, subscribed::weight(uri))
+        {
+            return false;
+        }
+        memory.apply(change);
+        if let Remember::Unsubscribe(_) = change {
+            self.count(runtime, &mut memory, 0);
+        }
+        true
+    }
+
+    /// Counts the subscriptions and what one more takes; false if there is no room for that.
+    fn count(&self, runtime: &Runtime, memory: &mut Memory, more: usize) -> bool {
+        let bytes = memory.subscriptions().map(|uri| subscribed::weight(uri)).sum();
+        let (all, session) = (runtime.shelf::<Subscribed>(), self.conversation());
+        let kept = self.id.is_some().then_some(runtime.settings.session_ttl);
+        let has_room = all.set(&session, bytes, more, kept);
+        if kept.is_none() {
+            let counted = &mut memory.wishes().counted;
+            counted.get_or_insert_with(|| subscribed::Counted { all, session });
+        }
+        has_room
     }
 
     /// Whether there is room for one more subscription.

@@ -1,7 +1,7 @@
 //! What is done with tasks that were begun, whichever process runs them.
 
 use super::{
-    Task, TaskOp, Tasks, keeper,
+    Task, TaskOp, Tasks, finished, keeper,
     record::{News, Record},
     slots::Slots,
 };
@@ -15,7 +15,7 @@ use crate::{
         presence::Presence,
     },
     seal::digest,
-    store::{Bound, If, Store, StoreError, StoreResult},
+    store::{Bound, If, Store, StoreError, StoreResult, written::Written},
 };
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -42,6 +42,8 @@ pub(crate) struct Engine {
     pub(super) settings: Tasks,
     pub(super) store: Arc<dyn Store>,
     pub(super) slots: Slots,
+    /// The records of finished tasks that this process wrote.
+    pub(super) finished: Written,
     running: Mutex<HashSet<String>>,
     pub(crate) presence: Arc<Presence>,
     pub(super) tracker: TaskTracker,
@@ -78,6 +80,7 @@ impl Engine {
         Self {
             store,
             slots: Slots::new(&settings),
+            finished: finished::written(&settings),
             running: Mutex::default(),
             presence,
             tracker: TaskTracker::new(),

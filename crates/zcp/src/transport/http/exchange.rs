@@ -6,7 +6,7 @@ use super::{
     refusal, resume,
     resume::{Adopting, Made, Resumable},
     sessions::Live,
-    status,
+    status, unread,
 };
 use crate::{
     auth::{Caller, PeerAddress, Principal, network},
@@ -82,8 +82,9 @@ async fn post(
     watch: Option<&Watch>,
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
+    let peer = peer(watch, &parts);
     let (body, weight) = {
-        let mut scale = Scale::new(&http.runtime, peer(watch, &parts), None);
+        let mut scale = Scale::new(&http.runtime, peer, None);
         let body = read(body, &http.limits, watch, &mut scale).await?;
         (body, scale.weight())
     };
@@ -104,11 +105,13 @@ async fn post(
         parts.extensions.insert(PeerAddress(peer));
     }
     let route = route(&message, &params, &parts.headers, &http.runtime);
-    match route.map_err(|error| status::refused(id_of(&message), error))? {
-        Route::Stateless => stateless(http, &message, &params, &mut parts).await,
-        Route::Open => open(http, message, &mut parts, watch).await,
-        Route::Session => in_session(http, &message, &params, &mut parts).await,
-    }
+    let (response, in_session) =
+        match route.map_err(|error| status::refused(id_of(&message), error))? {
+            Route::Stateless => (stateless(http, &message, &params, &mut parts).await?, false),
+            Route::Open => return open(http, message, &mut parts, peer).await,
+            Route::Session => (in_session(http, &message, &params, &mut parts).await?, true),
+        };
+    Ok(unread::weigh(response, &http.runtime, peer, in_session.then(|| id_of(&message))))
 }
 
 fn id_of(message: &Message) -> Option<Id> {
@@ -154,12 +157,12 @@ async fn open(
     http: &Arc<Shared>,
     message: Message,
     parts: &mut Parts,
-    watch: Option<&Watch>,
+    peer: Option<PeerAddress>,
 ) -> Result<Response, Response> {
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
-    let peer = peer(watch, parts).map(|peer| network(peer.0.ip()));
+    let peer = peer.map(|peer| network(peer.0.ip()));
     let live = http.sessions.open(Caller::of(&parts.extensions));
     let mut answered = live.mcp.send(frame, take(&mut parts.extensions));
     let Some(Frame::Response(answer)) = answered.next().await else {

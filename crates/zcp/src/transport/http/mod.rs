@@ -15,6 +15,7 @@ mod slots;
 mod sse2024;
 mod status;
 mod takeover;
+mod unread;
 #[cfg(feature = "ws")]
 mod ws;
 #[path = "without_ws.rs"]

@@ -162,14 +162,15 @@ pub(super) struct Follow {
     log: String,
     grown: BoxStream<'static, ()>,
     at: EventId,
-    texts: VecDeque<(EventId, String)>,
+    /// Parts of the log's own entries: what one client missed may be the whole log.
+    texts: VecDeque<(EventId, Bytes)>,
     /// Nothing will follow what is held.
     pub(super) ended: bool,
 }
 
 impl Follow {
     /// The next text and its event id; none after the response.
-    pub(super) async fn next(&mut self) -> Option<(EventId, String)> {
+    pub(super) async fn next(&mut self) -> Option<(EventId, Bytes)> {
         loop {
             if let Some(text) = self.texts.pop_front() {
                 return Some(text);
@@ -207,7 +208,7 @@ impl Follow {
                 continue;
             }
             if matches!(mark, SAID | ANSWERED) {
-                self.texts.push_back((self.at, text.to_owned()));
+                self.texts.push_back((self.at, entry.slice_ref(text.as_bytes())));
             }
             self.ended |= matches!(mark, ANSWERED | ENDED);
         }

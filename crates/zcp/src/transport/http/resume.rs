@@ -318,7 +318,7 @@ async fn rest_of_call(
                 break next?;
             }
         };
-        let event = event_stream::message(Some(&id.to_string()), text.as_bytes());
+        let event = event_stream::message(Some(&id.to_string()), &text);
         Some((event, (follow, elsewhere)))
     });
     Ok(Some(stream::iter(primer).chain(texts).take_until(async move {

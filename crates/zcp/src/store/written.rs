@@ -1,0 +1,199 @@
+//! How many bytes this process has written under keys of one kind, of all clients together.
+
+use crate::clock;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What each key counts for at least, however little is written: its name is held here, too.
+const LEAST: usize = 512;
+/// Of so many that were written longest ago, the largest goes.
+const OLDEST: usize = 64;
+
+/// Keys and how much was written under each, within a total.
+#[derive(Debug)]
+pub(crate) struct Written {
+    max: usize,
+    // A std mutex: never held across an await.
+    keys: Mutex<Keys>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    by_name: HashMap<Arc<str>, Key, foldhash::fast::RandomState>,
+    /// In the order of their last writes.
+    by_write: BTreeMap<u64, Arc<str>>,
+    /// Those that expire: when, and their last write.
+    by_end: BTreeSet<(u64, u64)>,
+    writes: u64,
+    total: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Key {
+    bytes: usize,
+    write: u64,
+    /// In milliseconds since 1970.
+    ends: Option<u64>,
+}
+
+impl Written {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, keys: Mutex::default() }
+    }
+
+    /// Notes bytes that were added under a key, which holds `most` at most. Gives the keys that
+    /// must go for them; this one stays.
+    pub(crate) fn add(&self, name: &str, bytes: usize, most: usize) -> Vec<Arc<str>> {
+        let mut keys = self.lock();
+        let before = keys.bytes(name).max(LEAST);
+        keys.set(name, (before + bytes).min(most), None);
+        keys.surplus(self.max)
+    }
+
+    /// Notes what a key holds from now on, and when it expires. Gives the keys that must go for it;
+    /// this one stays.
+    pub(crate) fn set(&self, name: &str, bytes: usize, ends: Option<u64>) -> Vec<Arc<str>> {
+        let mut keys = self.lock();
+        keys.set(name, bytes, ends);
+        keys.surplus(self.max)
+    }
+
+    /// Notes what a key holds from now on, and when it expires, whatever the total is.
+    pub(crate) fn note(&self, name: &str, bytes: usize, ends: Option<u64>) {
+        self.lock().set(name, bytes, ends);
+    }
+
+    /// Notes what a key is to hold, unless it grows beyond the total; false if it does.
+    pub(crate) fn try_set(&self, name: &str, bytes: usize, ends: Option<u64>) -> bool {
+        let mut keys = self.lock();
+        keys.remove_expired();
+        let (before, after) = (keys.bytes(name), bytes.max(LEAST));
+        if after > before && keys.total - before + after > self.max {
+            return false;
+        }
+        keys.set(name, bytes, ends);
+        true
+    }
+
+    /// A key expires at another time, if it is known.
+    pub(crate) fn extend(&self, name: &str, ends: u64) {
+        let mut keys = self.lock();
+        let bytes = keys.bytes(name);
+        if bytes > 0 {
+            keys.set(name, bytes, Some(ends));
+        }
+    }
+
+    /// Nothing is under a key any more.
+    pub(crate) fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keys {
+    fn bytes(&self, name: &str) -> usize {
+        self.by_name.get(name).map_or(0, |key| key.bytes)
+    }
+
+    fn set(&mut self, name: &str, bytes: usize, ends: Option<u64>) {
+        self.remove_expired();
+        let known = self.by_name.get_key_value(name).map(|(name, _)| name.clone());
+        self.remove(name);
+        self.writes += 1;
+        let (name, write) = (known.unwrap_or_else(|| name.into()), self.writes);
+        let key = Key { bytes: bytes.max(LEAST), write, ends };
+        self.total += key.bytes;
+        self.by_write.insert(write, name.clone());
+        self.by_end.extend(ends.map(|ends| (ends, write)));
+        self.by_name.insert(name, key);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(key) = self.by_name.remove(name) else { return };
+        self.total -= key.bytes;
+        self.by_write.remove(&key.write);
+        if let Some(ends) = key.ends {
+            self.by_end.remove(&(ends, key.write));
+        }
+    }
+
+    fn remove_expired(&mut self) {
+        let now = clock::now_ms();
+        while let Some((ends, write)) = self.by_end.first().copied()
+            && ends <= now
+        {
+            self.by_end.remove(&(ends, write));
+            if let Some(name) = self.by_write.get(&write).cloned() {
+                self.remove(&name);
+            }
+        }
+    }
+
+    /// Removes keys until the rest is within the total.
+    fn surplus(&mut self, max: usize) -> Vec<Arc<str>> {
+        let mut gone = vec![];
+        while self.total > max
+            && let Some(name) = self.first_to_go()
+        {
+            self.remove(&name);
+            gone.push(name);
+        }
+        gone
+    }
+
+    /// The largest of those that were written longest ago: whoever wrote most loses most. Never the
+    /// one that was written last.
+    fn first_to_go(&self) -> Option<Arc<str>> {
+        let old = self.by_write.range(..self.writes).take(OLDEST).map(|(_, name)| name);
+        // Of several that are equally large, the oldest.
+        old.min_by_key(|name| std::cmp::Reverse(self.bytes(name))).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<Arc<str>> {
+        names.iter().map(|name| Arc::from(*name)).collect()
+    }
+
+    #[test]
+    fn the_largest_old_key_goes_first() {
+        let written = Written::new(10_000);
+        let add = |name, bytes| written.add(name, bytes, 5000);
+        assert!(add("small", 10).is_empty());
+        assert!(add("a", 4000).is_empty());
+        assert!(add("a", 4000).is_empty(), "it holds 5000 at most");
+        assert!(add("b", 3500).is_empty());
+        assert_eq!(add("c", 3000), names(&["a"]));
+        for one in ["small", "b", "c"] {
+            written.remove(one);
+        }
+        assert!(add("d", 5000).is_empty());
+        for _ in 0..1000 {
+            add("d", 1);
+        }
+        assert_eq!(written.lock().by_write.len(), 1);
+        assert_eq!(written.lock().total, 5000);
+    }
+
+    #[test]
+    fn of_equally_large_keys_the_oldest_goes_and_what_has_expired_does_not_count() {
+        let written = Written::new(10_000);
+        let later = Some(clock::now_ms() + 60_000);
+        assert!(written.set("expired", 9000, Some(clock::now_ms())).is_empty());
+        assert!(written.set("first", 4000, later).is_empty());
+        assert!(written.set("second", 4000, later).is_empty());
+        assert_eq!(written.set("third", 4000, later), names(&["first"]));
+        assert!(written.set("second", 100, later).is_empty(), "it is smaller now");
+        let keys = written.lock();
+        assert_eq!((keys.total, keys.by_end.len(), keys.by_name.len()), (4512, 2, 2));
+    }
+}
