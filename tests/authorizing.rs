@@ -17,6 +17,7 @@ use tower::{
 use zcp::{
     Call, Caller, Catalog, Ctx, Fault, ListKind, Op, Outcome, Principal, RateLimit, Resource,
     Runtime, Scopes, Server, Service, Tool, View,
+    store::{Memory, Store},
 };
 use zcp_tests::{
     away::{SESSION, at, first_id, modern_slow, resumable, resume, slow, tool},
@@ -167,6 +168,20 @@ async fn resuming_and_ending_a_session_pass_the_layers() {
     let again = Socket::try_connect(&server, &format!("?session={id}"), &[]).await;
     let refused = again.err().map(|error| error.to_string());
     assert!(refused.is_some_and(|why| why.contains("403")));
+}
+
+#[tokio::test]
+async fn a_denied_takeover_leaves_the_socket_where_it_is() {
+    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let refuse =
+        deciding(|call| matches!(call.op, Op::Resume).then(|| Fault::Denied("admin".into())));
+    let first = HttpServer::new(everything().shared_store(store.clone())).await;
+    let second = HttpServer::new(everything().shared_store(store).layer(refuse)).await;
+    let (mut socket, id) = resumable(&first).await;
+    let again = Socket::try_connect(&second, &format!("?session={id}&last_event_id=1"), &[]).await;
+    assert!(again.err().is_some_and(|error| error.to_string().contains("403")));
+    let ping = socket.ask(request("still", "ping", json!({}))).await;
+    assert_eq!(ping["result"], json!({}), "the first server still has the conversation");
 }
 
 #[tokio::test]

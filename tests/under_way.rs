@@ -209,6 +209,52 @@ async fn answers_that_nobody_reads_are_limited_together() {
     }
 }
 
+/// Sends pongs until the server ends the connection.
+async fn is_ended(mut socket: Socket) {
+    let pong = [0x8a, 0x80, 0, 0, 0, 0];
+    for _ in 0..200 {
+        match timeout(Duration::from_millis(100), socket.next()).await {
+            Ok(None) => return,
+            Ok(Some(message)) => panic!("{message}"),
+            Err(_) if socket.try_write_raw(&pong).await.is_err() => return,
+            Err(_) => (),
+        }
+    }
+    panic!("the connection goes on");
+}
+
+#[tokio::test]
+async fn an_unfinished_socket_message_counts_and_ends() {
+    const LARGE: usize = 30 * MIB;
+    let runtime = everything().build().unwrap();
+    let change = |http: zcp::Http| http.max_body(LARGE).read_timeout(Duration::from_secs(1));
+    let server = HttpServer::with(runtime, change).await;
+    // A text frame that is not the last one of its message, with a mask of zeros.
+    let mut fragment = vec![0x01, 0x80 | 127];
+    fragment.extend((LARGE as u64 - 1024).to_be_bytes());
+    fragment.resize(fragment.len() + 4 + LARGE - 1024, b' ');
+    fragment[10..14].fill(0);
+    // Together they are more than 512 MiB: each has to return its room.
+    for _ in 0..6 {
+        let sockets = (0..3).map(async |_| {
+            let mut socket = Socket::connect(&server, "").await;
+            let _ = socket.try_write_raw(&fragment).await;
+            is_ended(socket).await;
+        });
+        futures_util::future::join_all(sockets).await;
+    }
+    let mut socket = Socket::connect(&server, "").await;
+    let mut ping = request(1, "ping", json!({}));
+    ping["pad"] = json!("x".repeat(4 * MIB));
+    let answer = socket.ask(ping).await;
+    assert!(answer["error"].is_null(), "{answer}");
+    // A message that arrives in parts goes on as long as it is in time.
+    socket.write_raw(&[0x01, 0x81, 0, 0, 0, 0, b'{', 0x8a, 0x80, 0, 0, 0, 0]).await;
+    sleep(Duration::from_millis(200)).await;
+    socket.write_raw(&[0x80, 0x81, 0, 0, 0, 0, b'}']).await;
+    assert!(socket.next().await.unwrap()["error"].is_object());
+}
+
 #[tokio::test]
 async fn an_answer_that_nobody_reads_ends_its_connection() {
     let runtime = large().build().unwrap();

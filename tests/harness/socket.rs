@@ -3,7 +3,7 @@
 use crate::http::HttpServer;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
-use std::time::Duration;
+use std::{io, time::Duration};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
@@ -45,7 +45,12 @@ impl Socket {
 
     /// Writes bytes that may be no frame.
     pub async fn write_raw(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).await.expect("the server reads");
+        self.try_write_raw(bytes).await.expect("the server reads");
+    }
+
+    /// The same to a server that may have ended the connection.
+    pub async fn try_write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes).await
     }
 
     /// Sends a message.

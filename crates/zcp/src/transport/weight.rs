@@ -18,7 +18,7 @@ use zcp_wire::{Request, RpcError, json::has_more_values};
 /// of one conversation have 4 MiB at most.
 pub(crate) const LARGE: usize = 4 * 1024;
 /// Bytes of large messages under way in one process.
-const ALL: usize = 512 * 1024 * 1024;
+pub(crate) const ALL: usize = 512 * 1024 * 1024;
 /// What is counted at a time.
 const UNIT: usize = 1024;
 
@@ -106,35 +106,29 @@ impl NoRoom {
     pub(crate) const WHY: &str = "too many large messages are under way: try again later";
 }
 
-/// Takes the room of one message while it arrives: of the process, of the network it comes from,
-/// and of the conversation it belongs to.
-pub(crate) struct Scale<'a> {
-    runtime: &'a Runtime,
-    peer: Option<PeerAddress>,
-    own: Option<&'a Own>,
+/// The room that a message has taken so far, while it arrives.
+#[derive(Default)]
+pub(crate) struct Arrived {
     units: usize,
     taken: Taken,
 }
 
-impl<'a> Scale<'a> {
-    pub(crate) fn new(
-        runtime: &'a Runtime,
-        peer: Option<PeerAddress>,
-        own: Option<&'a Own>,
-    ) -> Self {
-        Self { runtime, peer, own, units: 0, taken: Taken::default() }
-    }
-
+impl Arrived {
     /// Takes the room of a message that has so many bytes by now, if that is large.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn grow(
+        &mut self,
+        bytes: usize,
+        runtime: &Runtime,
+        peer: Option<PeerAddress>,
+        own: Option<&Own>,
+    ) -> Result<(), NoRoom> {
         let units = bytes.div_ceil(UNIT);
         if bytes < LARGE || units <= self.units {
             return Ok(());
         }
         let more = u32::try_from(units - self.units).unwrap_or(u32::MAX);
-        let room = self.runtime.shelf::<Rooms>();
-        let rooms =
-            [Some(room.all.clone()), room.share(self.peer), self.own.map(|own| own.0.clone())];
+        let room = runtime.shelf::<Rooms>();
+        let rooms = [Some(room.all.clone()), room.share(peer), own.map(|own| own.0.clone())];
         for (room, taken) in rooms.into_iter().zip(&mut self.taken) {
             let Some(room) = room else { continue };
             let permit = room.try_acquire_many_owned(more).map_err(|_| NoRoom)?;
@@ -146,10 +140,34 @@ impl<'a> Scale<'a> {
         self.units = units;
         Ok(())
     }
+}
+
+/// Takes the room of one message while it arrives: of the process, of the network it comes from,
+/// and of the conversation it belongs to.
+pub(crate) struct Scale<'a> {
+    runtime: &'a Runtime,
+    peer: Option<PeerAddress>,
+    own: Option<&'a Own>,
+    arrived: Arrived,
+}
+
+impl<'a> Scale<'a> {
+    pub(crate) fn new(
+        runtime: &'a Runtime,
+        peer: Option<PeerAddress>,
+        own: Option<&'a Own>,
+    ) -> Self {
+        Self { runtime, peer, own, arrived: Arrived::default() }
+    }
+
+    /// Takes the room of a message that has so many bytes by now, if that is large.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.arrived.grow(bytes, self.runtime, self.peer, self.own)
+    }
 
     /// What was taken; none for a small message.
     pub(crate) fn weight(self) -> Option<Weight> {
-        (self.units > 0).then(|| Weight(Arc::new(self.taken)))
+        (self.arrived.units > 0).then(|| Weight(Arc::new(self.arrived.taken)))
     }
 }
 

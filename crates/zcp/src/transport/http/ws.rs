@@ -1,9 +1,11 @@
 //! WebSocket: one frame a message, and a dropped connection that can be taken up again.
 
+mod arriving;
 mod connection;
+mod handshake;
 mod moved;
 
-use super::{Shared, held::Held, idle::Occupied, status::unopened};
+use super::{Shared, held::Held, idle::Occupied};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
@@ -14,13 +16,10 @@ use crate::{
         outbox::{Inbox, outbox},
     },
 };
-use ::http::{Extensions, HeaderValue, StatusCode};
+use ::http::{Extensions, HeaderValue};
 use axum::{
-    body::Body,
-    extract::{
-        Query, Request, State,
-        ws::{Message, WebSocket, WebSocketUpgrade},
-    },
+    BoxError,
+    extract::{Query, Request, State},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -36,10 +35,13 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 use zcp_wire::header::SESSION_ID;
 
+use arriving::Socket;
 use connection::{Connection, Ended, serve};
+use handshake::Handshake;
 
 /// Messages kept for a client that lost its connection.
 const KEEP: Bound = Bound::entries(1024);
@@ -49,10 +51,6 @@ const RETURN: Duration = Duration::from_secs(60);
 const RENEW: Duration = Duration::from_secs(60 * 60);
 /// How often a quiet connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(20);
-
-/// Bytes read at once. The buffer is cleared before every read: at its usual 128 KiB that took longer
-/// than a call.
-const READ_BUFFER: usize = 4 * 1024;
 
 /// How a client comes back: by the session's name, and the number of messages it has received.
 #[derive(Debug, Deserialize)]
@@ -157,22 +155,26 @@ enum Begins {
 pub(crate) async fn upgrade(
     State(http): State<Arc<Shared>>,
     Query(wish): Query<Resume>,
-    upgrade: WebSocketUpgrade,
     request: Request,
 ) -> Response {
     let (mut parts, _) = request.into_parts();
+    let handshake = match Handshake::of(&mut parts) {
+        Ok(handshake) => handshake,
+        Err(refusal) => return refusal.into_response(),
+    };
     let principal = Principal::of(&parts.extensions);
     let occupied = parts.extensions.remove::<Occupied>();
     let extensions = shared(parts.extensions);
+    let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
     let kept = match &wish.session {
-        Some(id) => match moved::find(&http, id, &principal).await {
-            Ok(Some(kept)) => kept,
-            Ok(None) => {
-                let why = "no such session: connect without `session` and start over\n";
-                return (StatusCode::NOT_FOUND, why).into_response();
+        Some(id) => {
+            let received = received.unwrap_or(0);
+            let claim = moved::Claim { id, principal, extensions: &extensions, received };
+            match moved::find(&http, &claim).await {
+                Ok(kept) => kept,
+                Err(refusal) => return refusal,
             }
-            Err(error) => return moved::unavailable(&error),
-        },
+        }
         None => {
             let begins = wish.resume.as_ref().map_or(Begins::Once, |_| Begins::Resumable);
             let begun = Kept::new(&http, crate::token(), begins, principal);
@@ -180,27 +182,13 @@ pub(crate) async fn upgrade(
             Arc::new(begun)
         }
     };
-    if wish.session.is_some()
-        && let Err(error) = kept.mcp.may_resume(Extensions::clone(&extensions)).await
-    {
-        return unopened(None, error);
-    }
-    let received = wish.session.is_some().then(|| wish.last_event_id.unwrap_or(0));
-    if let Some(received) = received
-        && kept.missed(&http, received).await.is_err()
-    {
-        let why = "too much was missed, or the count is wrong: connect without `session`\n";
-        return (StatusCode::GONE, why).into_response();
-    }
     let id = HeaderValue::from_str(&kept.id).ok().filter(|_| kept.resumable);
-    let largest = http.limits.body;
-    let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).protocols(["mcp"]);
-    let upgrade = upgrade.read_buffer_size(READ_BUFFER);
-    // The web server starts the task; this makes it one of ours.
-    let owned = http.tracker.token();
-    let mut response: Response<Body> = upgrade.on_upgrade(async move |socket| {
-        let _owned = owned;
-        converse(&http, kept, socket, extensions, received, occupied).await;
+    let mut response = handshake.response();
+    let shared = http.clone();
+    http.tracker.spawn(async move {
+        let Ok(stream) = handshake.upgraded.await else { return };
+        let socket = arriving::socket(&shared, stream, &extensions).await;
+        converse(&shared, kept, socket, extensions, received, occupied).await;
     });
     if let Some(id) = id {
         response.headers_mut().insert(&SESSION_ID, id);
@@ -212,7 +200,7 @@ pub(crate) async fn upgrade(
 async fn converse(
     http: &Arc<Shared>,
     kept: Arc<Kept>,
-    socket: WebSocket,
+    socket: Socket,
     extensions: Arc<Extensions>,
     received: Option<u64>,
     occupied: Option<Occupied>,
@@ -386,30 +374,28 @@ fn forget_later(
 
 impl Kept {
     /// Sends what waits.
-    async fn say(
-        &self,
-        http: &Shared,
-        socket: &mut WebSocket,
-        inbox: &Inbox,
-    ) -> Result<(), axum::Error> {
+    async fn say(&self, http: &Shared, socket: &mut Socket, inbox: &Inbox) -> Result<(), BoxError> {
         let mut said = false;
         while let Some(text) = inbox.pop() {
             if self.resumable {
-                self.note(http, &text).await.map_err(axum::Error::new)?;
+                self.note(http, &text).await?;
             }
             socket.feed(text_message(&text)).await?;
             said = true;
         }
-        if said { socket.flush().await } else { Ok(()) }
+        if said {
+            socket.flush().await?;
+        }
+        Ok(())
     }
 
     /// Sends what the client has not received yet, and what was about to be said.
     async fn say_again(
         &self,
         http: &Shared,
-        socket: &mut WebSocket,
+        socket: &mut Socket,
         received: Option<u64>,
-    ) -> Result<(), axum::Error> {
+    ) -> Result<(), BoxError> {
         if let Some(received) = received {
             for text in self.missed(http, received).await.unwrap_or_default() {
                 socket.send(text_message(&text)).await?;
@@ -417,7 +403,7 @@ impl Kept {
         }
         let unnoted = self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(text) = unnoted {
-            self.note(http, &text).await.map_err(axum::Error::new)?;
+            self.note(http, &text).await?;
             socket.send(text_message(&text)).await?;
         }
         Ok(())

@@ -1,13 +1,26 @@
 //! One WebSocket connection of a conversation: reads messages and writes what is said, until it ends.
 
-use super::{Kept, PING};
-use crate::{auth::Caller, transport::http::Shared};
+use super::{
+    Kept, PING,
+    arriving::{self, Socket},
+};
+use crate::{
+    auth::Caller,
+    transport::{
+        http::Shared,
+        weight::{LARGE, NoRoom},
+    },
+};
 use ::http::Extensions;
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use axum::BoxError;
 use bytes::Bytes;
-use futures_util::poll;
+use futures_util::{SinkExt, StreamExt, poll};
 use std::{future::Future, sync::Arc, task::Poll};
 use tokio::time::MissedTickBehavior;
+use tokio_tungstenite::tungstenite::{
+    Error, Message,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
 use tokio_util::sync::CancellationToken;
 
 /// What a connection brings to its conversation. Whatever may end a connection before its client
@@ -20,9 +33,6 @@ pub(super) struct Connection {
     /// How many messages the client has received, if it comes back.
     pub(super) received: Option<u64>,
 }
-
-/// A policy violation, by RFC 6455: the caller's grant has ended.
-const EXPIRED: u16 = 1008;
 
 /// How a connection came to its end.
 pub(super) enum Ended {
@@ -39,7 +49,7 @@ pub(super) enum Ended {
 pub(super) async fn serve(
     http: &Shared,
     kept: &Kept,
-    mut socket: WebSocket,
+    mut socket: Socket,
     connection: &Connection,
 ) -> Ended {
     let Connection { extensions, taken, received } = connection;
@@ -60,7 +70,7 @@ pub(super) async fn serve(
         }
         let message = tokio::select! {
             biased;
-            message = socket.recv() => message,
+            message = socket.next() => message,
             _ = inbox.ready() => continue,
             _ = ping.tick() => {
                 unheard += 1;
@@ -72,32 +82,50 @@ pub(super) async fn serve(
             () = taken.cancelled() => return Ended::Lost,
             // With a newer token the client can come back.
             () = &mut expired => {
-                let reason = "the authorization has expired".into();
-                let farewell = Message::Close(Some(CloseFrame { code: EXPIRED, reason }));
-                let farewell = socket.send(farewell);
-                in_time(farewell, taken).await;
+                let why = "the authorization has expired";
+                in_time(socket.send(farewell(CloseCode::Policy, why)), taken).await;
                 return Ended::Lost;
             }
             () = &mut drained => {
-                let farewell = async {
+                let last = async {
                     kept.say(http, &mut socket, &inbox).await?;
-                    socket.send(Message::Close(None)).await
+                    Ok::<_, BoxError>(socket.send(Message::Close(None)).await?)
                 };
-                in_time(farewell, taken).await;
+                in_time(last, taken).await;
                 return Ended::Stopped;
             }
         };
         unheard = 0;
-        match message {
-            None | Some(Err(_)) => return Ended::Lost,
-            Some(Ok(Message::Text(text))) => {
-                kept.conversation.receive(Bytes::from(text), extensions);
+        let bytes = match message {
+            Some(Ok(Message::Text(text))) => Bytes::from(text),
+            Some(Ok(Message::Binary(bytes))) => bytes,
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+            Some(Ok(Message::Close(_))) => {
+                // The answer waits to be sent.
+                in_time(socket.flush(), taken).await;
+                return Ended::Closed;
             }
-            Some(Ok(Message::Binary(bytes))) => kept.conversation.receive(bytes, extensions),
-            Some(Ok(Message::Close(_))) => return Ended::Closed,
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => (),
+            Some(Err(Error::Io(error)))
+                if error.get_ref().is_some_and(|why| why.is::<NoRoom>()) =>
+            {
+                in_time(socket.send(farewell(CloseCode::Again, NoRoom::WHY)), taken).await;
+                return Ended::Lost;
+            }
+            None | Some(Err(_)) => return Ended::Lost,
+        };
+        let is_large = bytes.len() >= LARGE;
+        kept.conversation.receive(bytes, extensions);
+        if is_large && socket.get_ref().is_between() {
+            if !in_time(socket.flush(), taken).await {
+                return Ended::Lost;
+            }
+            socket = arriving::renew(http, socket).await;
         }
     }
+}
+
+fn farewell(code: CloseCode, why: &'static str) -> Message {
+    Message::Close(Some(CloseFrame { code, reason: why.into() }))
 }
 
 /// Whether something was sent, to a client that takes it within a while.

@@ -5,9 +5,9 @@ use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
     store::{Bound, StoreError, StoreResult},
-    transport::http::Shared,
+    transport::http::{Shared, status::unopened},
 };
-use ::http::StatusCode;
+use ::http::{Extensions, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -39,46 +39,71 @@ fn numbered(note: Bytes) -> Option<(u64, ByteString)> {
     Some((number.parse().ok()?, note.slice_ref(text)))
 }
 
-/// The conversation of a name, from here or from another process, if it belongs to the caller.
-pub(super) async fn find(
-    http: &Arc<Shared>,
-    id: &str,
-    principal: &Principal,
-) -> StoreResult<Option<Arc<Kept>>> {
+/// A connection that wants to continue a conversation.
+pub(super) struct Claim<'a> {
+    pub(super) id: &'a str,
+    pub(super) principal: Principal,
+    pub(super) extensions: &'a Extensions,
+    /// How many messages its client has received.
+    pub(super) received: u64,
+}
+
+impl Claim<'_> {
+    /// Whether the layers allow it, and all that its client missed is still there.
+    async fn check(&self, http: &Shared, kept: &Kept) -> Result<(), Response> {
+        let allowed = kept.mcp.may_resume(self.extensions.clone()).await;
+        allowed.map_err(|error| unopened(None, error))?;
+        kept.missed(http, self.received).await.map(drop).map_err(|_| {
+            let why = "too much was missed, or the count is wrong: connect without `session`\n";
+            (StatusCode::GONE, why).into_response()
+        })
+    }
+}
+
+/// The conversation that a connection claims, from here or from another process.
+pub(super) async fn find(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Arc<Kept>, Response> {
     let waiting = http.runtime.shelf::<Waiting>();
-    let here = || waiting.find(id);
+    let here = || waiting.find(claim.id);
     let found = match here() {
         Some(kept) => Some(kept),
         None => {
-            let _alone = waiting.moving(id).lock().await;
+            let _alone = waiting.moving(claim.id).lock().await;
             match here() {
                 Some(kept) => Some(kept),
-                None => take_over(http, id, principal).await?,
+                None => take_over(http, claim).await?,
             }
         }
     };
-    Ok(found.filter(|kept| kept.principal == *principal))
+    let own = found.filter(|kept| kept.principal == claim.principal);
+    let kept = own.ok_or_else(|| {
+        let why = "no such session: connect without `session` and start over\n";
+        (StatusCode::NOT_FOUND, why).into_response()
+    })?;
+    claim.check(http, &kept).await?;
+    Ok(kept)
 }
 
-/// Takes over a conversation that began in another process, if it belongs to the caller.
-async fn take_over(
-    http: &Arc<Shared>,
-    id: &str,
-    principal: &Principal,
-) -> StoreResult<Option<Arc<Kept>>> {
-    let Some(entry) = Session::find(&http.runtime, id).await? else { return Ok(None) };
+/// Takes over a conversation that began in another process, if it belongs to the caller. Whoever is
+/// refused changes nothing there.
+async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<Kept>>, Response> {
+    let Claim { id, principal, .. } = claim;
+    let failed = |error: StoreError| unavailable(&error);
+    let entry = Session::find(&http.runtime, id).await.map_err(failed)?;
+    let Some(entry) = entry else { return Ok(None) };
     let name = crate::token()[..12].into();
-    let session = Session::restore(&http.runtime, id.into(), name, &entry);
+    let session = Session::restore(&http.runtime, (*id).into(), name, &entry);
     let Some(session) = session.filter(|session| session.belongs_to(principal)) else {
         return Ok(None);
     };
-    session.renew(&http.runtime, &entry).await?;
-    let kept = Kept::new(http, id.to_owned(), Begins::Elsewhere(session), principal.clone());
-    let said = said(http, id).await?;
+    let kept = Kept::new(http, (*id).to_owned(), Begins::Elsewhere(session), principal.clone());
+    let said = said(http, id).await.map_err(failed)?;
     kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
+    claim.check(http, &kept).await?;
+    kept.session.renew(&http.runtime, &entry).await.map_err(failed)?;
     let notice = Bytes::from(format!("@{}", kept.owner));
     let kept_for = Some(http.runtime.settings.session_ttl);
-    let position = http.runtime.store.append(&mail(id), notice, MAIL, kept_for).await?;
+    let noted = http.runtime.store.append(&mail(id), notice, MAIL, kept_for).await;
+    let position = noted.map_err(failed)?;
     kept.conversation.tell_changes().await;
     let kept = Arc::new(kept);
     receive(http, &kept, position);
