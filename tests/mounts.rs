@@ -424,3 +424,46 @@ async fn a_mount_that_does_not_answer_does_not_delay_the_start() {
     // Connecting to the mount would take thirty seconds.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
+
+/// A server that tells standard error of every call, and ends when it is told to.
+const TALKATIVE: &str = r#"import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    method, result = asked["method"], {}
+    if method == "initialize":
+        version = asked["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+    elif method == "server/discover":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    elif method == "tools/list":
+        tool = lambda name: {"name": name, "inputSchema": {"type": "object"}}
+        result = {"tools": [tool("note"), tool("end")]}
+    elif method == "tools/call":
+        print("called with", json.dumps(asked["params"]), file=sys.stderr, flush=True)
+        if asked["params"]["name"] == "end":
+            sys.exit(3)
+        result = {"content": [{"type": "text", "text": "noted"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_mounted_server_s_own_words_stay_in_the_log() {
+    let folder = Folder::new("mount-words");
+    write(&folder.0.join("server.py"), TALKATIVE);
+    let server = folder.0.join("server.py");
+    let toml =
+        format!("[mounts.far]\ncommand = [\"python3\", {:?}]\n", server.display().to_string());
+    write(&folder.0.join("own/tools/hello.sh"), "# Says hello.\necho own\n");
+    write(&folder.0.join("own/zcp.toml"), &toml);
+    let client = client(&folder.0.join("own")).await;
+    let note = client.tool("far_note").args(json!({ "password": "private-123" }));
+    assert_eq!(said(&note.send().await.expect("an answer")), "noted");
+    let failed = client.tool("far_end").send().await.expect("an answer");
+    assert!(failed.is_error);
+    let why = said(&failed).as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("the mounted server `far` went away"), "{why}");
+    assert!(!why.contains("private-123") && !why.contains("server.py"), "{why}");
+}

@@ -21,7 +21,10 @@ impl Upstream {
         let open = timeout(ANSWER_TIMEOUT, open).await;
         let client = open.ok().and_then(|link| link.ok()?.client.clone());
         client.ok_or_else(|| {
-            let why = self.link().borrow().why.clone();
+            let why = match self.link().borrow().is_closed {
+                true => "the gateway was closed",
+                false => "try again later",
+            };
             CallError::new(format!("the mounted server `{}` is not there: {why}", self.name()))
         })
     }
@@ -92,7 +95,16 @@ impl Upstream {
                 if matches!(error, zcp_client::Error::Lost(_)) {
                     self.doubt();
                 }
-                CallError::new(format!("the mounted server `{}`: {error}", self.name()))
+                // Why is for the log: it may name the server's command line and address, and what it
+                // wrote to standard error about calls of others.
+                tracing::warn!("a call of the mounted server `{}` failed: {error}", self.name());
+                let what = match error {
+                    zcp_client::Error::Lost(_) => "went away: try again",
+                    zcp_client::Error::Late(_) => "did not answer in time",
+                    zcp_client::Error::Invalid(_) => "gave an answer that is not valid",
+                    _ => "could not be called",
+                };
+                CallError::new(format!("the mounted server `{}` {what}", self.name()))
             }
         }
     }

@@ -50,13 +50,12 @@ pub(crate) struct Upstream {
     doubt: Notify,
 }
 
-/// The connection, or why there is none.
+/// The connection, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Link {
     pub(crate) client: Option<Arc<Client>>,
     /// What was accepted of what it offers, once its lists were read.
     pub(crate) accepted: Option<Arc<HashSet<(Kind, String)>>>,
-    pub(crate) why: String,
     pub(crate) is_closed: bool,
 }
 
@@ -111,8 +110,7 @@ impl Upstream {
     /// Keeps the connection open, and the catalog as the server has it, until told to stop.
     pub(crate) async fn run(self: Arc<Self>, place: Place, stop: CancellationToken) {
         stop.run_until_cancelled(self.follow(&place)).await;
-        let closed =
-            Link { is_closed: true, why: "the gateway was closed".into(), ..Link::default() };
+        let closed = Link { is_closed: true, ..Link::default() };
         let last = self.link.send_replace(closed).client;
         // A call that is still under way closes it when it ends.
         if let Some(client) = last.and_then(Arc::into_inner) {
@@ -144,7 +142,7 @@ impl Upstream {
                 tracing::warn!("the mounted server `{}` is not there: {why}", self.name);
             }
             lost = Some(why.clone());
-            self.link.send_replace(Link { why: why.clone(), ..Link::default() });
+            self.link.send_replace(Link::default());
             place.report(State::Degraded { why, retry_at: SystemTime::now() + pause });
             sleep(pause).await;
             pause = (pause * 2).min(LAST_RETRY);

@@ -183,7 +183,14 @@ fn hide_in(value: &mut Value, hide: &impl Fn(&mut String)) {
                 *members = named.collect();
             }
         }
-        _ => (),
+        Value::Number(number) => {
+            let (shown, mut hidden) = (number.to_string(), number.to_string());
+            hide(&mut hidden);
+            if hidden != shown {
+                *value = Value::String(hidden);
+            }
+        }
+        Value::Null | Value::Bool(_) => (),
     }
 }
 
@@ -204,6 +211,13 @@ mod tests {
             hide_text(&mut text, &secrets);
             assert!(text.contains(HIDDEN), "{text}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_is_a_number_is_hidden() {
+        let mut value = json!({ "pin": 48_151_623, "count": 7 });
+        hide_value(&mut value, &forms("48151623"));
+        assert_eq!(value, json!({ "pin": "[secret]", "count": 7 }));
     }
 
     #[test]

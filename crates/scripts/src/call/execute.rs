@@ -49,7 +49,7 @@ impl ScriptTool {
         if let Err(why) = &script.launch {
             return Err(CallError::new(format!("`{}` cannot be run: {why}", script.name)));
         }
-        let _call = self.limiter.acquire().await?;
+        let _call = self.limiter.acquire(ctx).await?;
         let slot = self.host.concurrency.slot(Some(ctx)).await?;
         let given = arguments::give(&script.form, &args).map_err(CallError::Invalid)?;
         let variables = self.variables(ctx).await?;

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use zcp::{CallError, Ctx, Result};
 
 /// Default maximum number of scripts that run at the same time.
@@ -76,7 +76,7 @@ pub(crate) struct Slot {
 pub(crate) struct ToolLimiter {
     concurrency: Option<usize>,
     rate: Option<u32>,
-    calls: Semaphore,
+    calls: Option<Arc<Pool>>,
     tokens: Mutex<Tokens>,
 }
 
@@ -163,15 +163,18 @@ impl Slot {
 
 impl ToolLimiter {
     fn new(concurrency: Option<usize>, rate: Option<u32>) -> Self {
-        let calls = Semaphore::new(concurrency.unwrap_or(Semaphore::MAX_PERMITS));
+        let calls = concurrency.map(Pool::new);
         let left = rate.map_or(0.0, f64::from);
         let tokens = Mutex::new(Tokens { left, counted_at: Instant::now() });
         Self { concurrency, rate, calls, tokens }
     }
 
-    /// Waits until fewer calls are under way than the tool's limit.
-    pub(crate) async fn acquire(&self) -> Result<SemaphorePermit<'_>> {
-        self.calls.acquire().await.map_err(stopping)
+    /// Waits until fewer calls are under way than the tool's limit. The next place is that of the
+    /// caller who has fewest.
+    pub(crate) async fn acquire(&self, ctx: &Ctx) -> Result<Option<Held>> {
+        let Some(calls) = &self.calls else { return Ok(None) };
+        let place = calls.take(&ctx.share().into()).await;
+        place.map(Some).ok_or_else(|| stopping(()))
     }
 
     /// Takes a token for one call. If there is none, the error says how long until the next.

@@ -89,7 +89,7 @@ impl Mcp {
         for id in filter.task_ids {
             let op = Op::Task(TaskOp::Get { id: id.clone() });
             let call = Call { op, ctx: Ctx::new(report.clone()) };
-            if !matches!(self.runtime.call(call).await, Outcome::Fault(_)) {
+            if matches!(self.runtime.call(call).await, Outcome::Task(_)) {
                 allowed.push(id);
             }
             // With a store in memory nothing else here waits.

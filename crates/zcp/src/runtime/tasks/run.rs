@@ -108,8 +108,8 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
     let Created { place, record, here } = created;
     let task = record.view(&place.id, core.engine.settings.poll_interval);
     let work = Arc::new(Work::of_task(ctx.about().beside(), place, &record));
-    let args = detached(&wanted, ctx);
-    let running = core.clone().run_tool(wanted.name, args, Ctx::new(work.clone()));
+    let (name, args) = detached(&wanted, ctx);
+    let running = core.clone().run_tool(name, args, Ctx::new(work.clone()));
     start(here, work, running, slot);
     Outcome::Begun(Box::new(task))
 }
@@ -120,7 +120,7 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
     let work = Arc::new(Work::in_front(ctx.reporter().clone()));
     // Whoever waits may go away: then the call stops.
     let mut waiting = StopOnDrop(Some(work.clone()));
-    let (name, args) = (wanted.name.clone(), detached(&wanted, ctx));
+    let (name, args) = detached(&wanted, ctx);
     let mut running: BoxFuture<'static, Outcome> =
         Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
     let begun = Instant::now();
@@ -166,9 +166,10 @@ pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &
     }
 }
 
-/// The arguments of a call, apart from the rest of its message.
-fn detached(wanted: &Wanted, ctx: &Ctx) -> Option<ByteString> {
-    wanted.args.as_ref().and_then(|args| ctx.about().detached(args, usize::MAX))
+/// The name and the arguments of a call, apart from the rest of its message.
+fn detached(wanted: &Wanted, ctx: &Ctx) -> (ByteString, Option<ByteString>) {
+    let apart = |part| ctx.about().detached(part, usize::MAX);
+    (apart(&wanted.name).unwrap_or_default(), wanted.args.as_ref().and_then(apart))
 }
 
 struct StopOnDrop(Option<Arc<Work>>);

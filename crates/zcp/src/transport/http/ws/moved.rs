@@ -64,23 +64,26 @@ impl Claim<'_> {
 pub(super) async fn find(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Arc<Kept>, Response> {
     let waiting = http.runtime.shelf::<Waiting>();
     let here = || waiting.find(claim.id);
+    let unknown = || {
+        let why = "no such session: connect without `session` and start over\n";
+        (StatusCode::NOT_FOUND, why).into_response()
+    };
     let found = match here() {
-        Some(kept) => Some(kept),
+        Some(kept) => kept,
         None => {
             let _alone = waiting.moving(claim.id).lock().await;
             match here() {
-                Some(kept) => Some(kept),
-                None => take_over(http, claim).await?,
+                Some(kept) => kept,
+                // It is checked before it is taken over, and only once: layers may count it.
+                None => return take_over(http, claim).await?.ok_or_else(unknown),
             }
         }
     };
-    let own = found.filter(|kept| kept.principal == claim.principal);
-    let kept = own.ok_or_else(|| {
-        let why = "no such session: connect without `session` and start over\n";
-        (StatusCode::NOT_FOUND, why).into_response()
-    })?;
-    claim.check(http, &kept).await?;
-    Ok(kept)
+    if found.principal != claim.principal {
+        return Err(unknown());
+    }
+    claim.check(http, &found).await?;
+    Ok(found)
 }
 
 /// Takes over a conversation that began in another process, if it belongs to the caller. Whoever is
