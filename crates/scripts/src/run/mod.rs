@@ -127,7 +127,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
     let mut listener = ctx.map(|ctx| Listener::new(ctx, &timer, job));
-    let end = {
+    let (end, ended) = {
         // One event of standard output and one of the channel.
         let (events, mut happened) = mpsc::channel(2);
         let streams = async {
@@ -161,15 +161,18 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             late = timer.over() => End::Late(late, running.end().await?),
             never = forever(&mut streams) => match never {},
         };
+        let ended = time::Instant::now();
         if !streams.is_terminated() {
             until_quiet(streams, &seen, &tracked).await;
         }
-        end
+        (end, ended)
     };
     let said = match listener {
         Some(mut listener) => {
             let rest = listener.hear_rest(&mut channel);
-            if time::timeout(LONGEST_REST, rest).await.is_err() {
+            // Its output and its last words together: whoever writes on holds up nobody for longer.
+            let left = LONGEST_REST.saturating_sub(ended.elapsed()).max(QUIET);
+            if time::timeout(left, rest).await.is_err() {
                 tracing::warn!("what a script said last is not heard: it takes too long");
             }
             listener.said
