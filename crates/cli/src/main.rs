@@ -97,7 +97,7 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
     tokio::select! {
         () = all_ended() => (),
         () = tokio::time::sleep(PATIENCE) => (),
-        // Whoever says so twice does not want to wait.
+        // A second Ctrl-C ends the process at once.
         _ = tokio::signal::ctrl_c() => (),
     }
     Err(Exited::new(INTERRUPTED, "interrupted; the processes it started were terminated").into())

@@ -161,7 +161,7 @@ fn in_file(name: &str, why: impl std::fmt::Display) -> String {
     format!("[mounts.{name}] of zcp.toml: {why}")
 }
 
-/// A gateway's error, for whoever wrote `zcp.toml`.
+/// Names the section of `zcp.toml` that a gateway's error is about.
 fn told(error: zcp_gateway::Error) -> String {
     match error {
         zcp_gateway::Error::Mounts(all) => {

@@ -34,7 +34,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "DATE")]
     pub(crate) revision: Option<String>,
 
-    /// Seconds without a sign of life after which the server is given up.
+    /// Give up after this many seconds without a message from the server.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
 

@@ -29,7 +29,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long until a lost server is tried again: twice as long each time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// How often a server that says nothing is asked for a sign of life.
+/// Interval of the heartbeat of a server that sends nothing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long lists are not read again, however often the server says that they changed.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -81,7 +81,7 @@ impl Upstream {
         self.link.subscribe()
     }
 
-    /// Has the server asked for a sign of life now.
+    /// Makes the heartbeat check the server now.
     pub(crate) fn doubt(&self) {
         self.doubt.notify_one();
     }
@@ -229,7 +229,7 @@ impl Upstream {
         "it went away".into()
     }
 
-    /// Asks for a sign of life now and then, and when a call was lost. One that is busy answers
+    /// Pings the server at intervals, and at once when a call was lost. One that is busy answers
     /// late, and one that does not know the question is there.
     async fn heartbeat(&self, client: &Client) -> String {
         loop {

@@ -134,7 +134,7 @@ impl Client {
         Ok(result.completion)
     }
 
-    /// Asks for a sign of life. The stateless era has no such question, and is asked what it is.
+    /// Checks that the server answers: with `ping`, or with `server/discover` in revisions without it.
     pub async fn ping(&self) -> Result<()> {
         let method = match self.connection.now().server.has("ping") {
             true => "ping",

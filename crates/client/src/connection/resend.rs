@@ -79,7 +79,7 @@ impl Connection {
         answered.map_err(|failed| failed.error)
     }
 
-    /// Sends a request once, on a link that is opened for it if there is none.
+    /// Sends a request once, and opens a connection first if there is none.
     async fn attempt(
         &self,
         method: &str,

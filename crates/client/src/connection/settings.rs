@@ -19,7 +19,7 @@ use zcp_wire::{
     mcp::{capabilities::ClientCapabilities, lifecycle::Implementation, logging::Level},
 };
 
-/// How many changes may wait for whoever listens; later ones are told as [`Change::All`].
+/// Maximum number of changes queued for a listener. Beyond it, it gets one [`Change::All`].
 const CHANGES: usize = 256;
 
 /// What a client is like.

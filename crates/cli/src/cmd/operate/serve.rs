@@ -226,7 +226,7 @@ async fn until_stopped(server: Server, wires: Wires, json: bool) -> Result<()> {
     stopped?;
     print::stopping(json);
     stop.cancel();
-    // Whoever says so twice does not want to wait.
+    // A second Ctrl-C ends the process at once.
     tokio::select! {
         served = &mut serving => Ok(served?),
         again = told_to_stop() => Ok(again?),

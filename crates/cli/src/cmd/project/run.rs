@@ -50,7 +50,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Seconds without a sign of life after which it is given up.
+    /// Give up after this many seconds without progress or a result.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
 

@@ -1,5 +1,5 @@
 //! What differs between the two eras, as one trait with an implementation for each. It is chosen
-//! when a connection is opened; whoever needs to know asks the connection's dialect.
+//! when a connection is opened; all other code uses the connection's `Dialect`.
 
 mod handshake;
 mod stateless;

@@ -284,7 +284,7 @@ fn enter_session(
         return open(mcp, request, params);
     }
     let Some(handshake) = session.handshake() else {
-        // Some clients look for a sign of life before anything else.
+        // Some clients send a ping before the handshake.
         if method == "ping" {
             return Ok(Entered {
                 revision: Revision::LATEST_HANDSHAKE,

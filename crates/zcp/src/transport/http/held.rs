@@ -3,7 +3,7 @@
 
 use crate::store::{Store, written::Written};
 
-/// Bytes of all logs that this process wrote. Beyond it the log that was written longest ago goes.
+/// Bytes of all logs that this process wrote. Beyond it the largest of the oldest logs is removed.
 const ALL: usize = 256 * 1024 * 1024;
 
 /// The logs that this process wrote.

@@ -40,11 +40,11 @@ pub(crate) struct Bundle {
     #[arg(long)]
     pub(crate) version: Option<String>,
 
-    /// The system it is for: darwin, linux or win32; this one unless said.
+    /// Target platform: darwin, linux or win32. Default: this machine's.
     #[arg(long)]
     pub(crate) platform: Option<String>,
 
-    /// The `zcp` command for that system; this one unless said.
+    /// Path of the `zcp` binary for that platform. Default: this one.
     #[arg(long, value_name = "FILE")]
     pub(crate) binary: Option<PathBuf>,
 }
