@@ -455,3 +455,35 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_fills_no_memory() {
     drop((unread, socket, pipe));
     server_answers(&server).await;
 }
+
+/// Names that some readers of JSON take for something else, on every wire.
+#[tokio::test]
+async fn a_reserved_name_is_rejected_before_anything_reads_it() {
+    let name = "$serde_json::private::RawValue";
+    let escaped: String = name.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    let server = HttpServer::new(everything()).await;
+    for name in [name, &escaped] {
+        let odd = format!(r#"{{"{name}":"{{\"a\":1}}"}}"#);
+        let texts = [
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"x","data":{odd}}}}}"#
+            ),
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{LAST}","capabilities":{{"experimental":{{"x":{odd}}}}},"clientInfo":{{"name":"x","version":"1"}}}}}}"#
+            ),
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo","arguments":{odd}}}}}"#
+            ),
+        ];
+        let mut pipe = PipeClient::new(everything());
+        for text in texts {
+            let answer = server.post_text("/mcp", text.clone()).send().await;
+            let said = answer.text().await;
+            assert!(said.contains("-32600") && said.contains("reserved"), "{text}: {said}");
+            pipe.write(text.as_bytes()).await;
+            let said = pipe.next().await;
+            assert_eq!(said["error"]["code"], INVALID_REQUEST, "{text}: {said}");
+        }
+        still_answers(&mut pipe).await;
+    }
+}

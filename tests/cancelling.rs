@@ -245,6 +245,30 @@ async fn a_call_cancelled_while_its_server_is_dead_is_not_taken_over() {
     assert!(!said.contains("computed"), "{said}");
 }
 
+/// However many are cancelled, none is forgotten.
+#[tokio::test]
+async fn many_cancelled_calls_stay_cancelled_on_another_server() {
+    let folder = Folder::new("cancelled-many");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut a = Replica::everything(&["--data", &file]).await;
+    let b = Replica::everything(&["--data", &file]).await;
+    let caller = Caller::open(&a).await;
+    let mut streams = vec![];
+    for id in 1..=40 {
+        let mut stream = caller.post(&a, &slow(id, &format!("many{id}"), 2.0)).await;
+        let last = Caller::first_id(&mut stream).await;
+        streams.push((stream, last));
+    }
+    a.kill();
+    for id in 1..=40 {
+        assert_eq!(caller.post(&b, &cancel(id)).await.status(), 202);
+    }
+    for (_, last) in &streams[..3] {
+        let said = caller.resume(&b, last).await;
+        assert!(!said.contains("computed"), "{said}");
+    }
+}
+
 /// What was cancelled is known to the process that comes after a kill.
 #[tokio::test]
 async fn a_cancelled_call_stays_cancelled_after_a_kill() {

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, Method, Uri},
     response::Response,
 };
-use futures_util::{StreamExt, stream};
+use futures_util::{SinkExt, StreamExt, stream};
 use serde_json::{Value, json};
 use std::{
     process::Command,
@@ -16,9 +16,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tokio_tungstenite::tungstenite::{Message, handshake::server::Response as WsResponse};
 use tokio_util::task::AbortOnDropHandle;
 use zcp_client::{
-    Client, Error, Http, Process,
+    Client, Error, Failure, Http, Process, Ws,
     wire::{
         ByteString, Frame, Frames, Id, Peer, Request, Response as Answer,
         mcp::{elicitation::ElicitResult, lifecycle::Icon},
@@ -151,6 +152,111 @@ async fn an_answer_longer_than_the_limit_is_an_error() {
     let client = Client::connect(web.endpoint().max_message(50_000)).await.expect("it is reached");
     let error = client.tool("x").send().await.expect_err("too much").to_string();
     assert!(error.contains("more than 50000 bytes"), "{error}");
+}
+
+/// A program that discovers itself, and then does as a shell script says.
+fn program(script: &str) -> Process {
+    let discovered = json!({ "jsonrpc": "2.0", "id": 1, "result": discovered() });
+    let script = format!("read line; printf '%s\\n' '{discovered}'; {script}");
+    Process::new("sh").args(["-c", &script]).grace(Duration::from_millis(100))
+}
+
+const RESULT: &str = r#""result":{"resultType":"complete","content":[]}"#;
+
+#[tokio::test]
+async fn a_program_s_long_answer_fails_its_own_request_only() {
+    // The id comes after the result, and the line is twice as long as allowed.
+    let script = format!(
+        "read a; read b
+        printf '%s' '{{\"result\":{{\"id\":3,\"text\":\"'
+        head -c 100000 /dev/zero | tr '\\0' x; printf '%s\\n' '\"}},\"jsonrpc\":\"2.0\",\"id\":2}}'
+        sleep 0.3; printf '%s\\n' '{{\"jsonrpc\":\"2.0\",\"id\":3,{RESULT}}}'
+        read c; printf '%s\\n' '{{\"jsonrpc\":\"2.0\",\"id\":4,{RESULT}}}'; sleep 60"
+    );
+    let process = program(&script).max_message(50_000);
+    let client = Client::connect(process).await.expect("it is reached");
+    let (long, other) = tokio::join!(client.tool("x").send(), client.tool("x").send());
+    let error = long.expect_err("it is too long");
+    assert!(matches!(&error, Error::Lost(Failure::TooLong(_))), "{error:?}");
+    assert!(error.to_string().contains("more than 50000 bytes"), "{error}");
+    other.expect("another request is not affected");
+    client.tool("x").send().await.expect("the same process answers the next one");
+}
+
+#[tokio::test]
+async fn a_program_that_reads_late_delays_requests_and_loses_none() {
+    // More requests than may wait to be written, and than fit into the pipe.
+    let script = format!(
+        "sleep 1; exec sed -u 's/^.\"jsonrpc\":\"2.0\",\"id\":\\([0-9]*\\),.*$/{{\"jsonrpc\":\"2.0\",\"id\":\\1,{RESULT}}}/'"
+    );
+    let client = Client::connect(program(&script)).await.expect("it is reached");
+    let text = "x".repeat(2000);
+    let calls = (0..600).map(|_| client.tool("x").args(json!({ "text": text })).send());
+    let answers = futures_util::future::join_all(calls).await;
+    let failed: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed[0]);
+}
+
+/// A WebSocket server whose first connection answers the second request that it gets with too much,
+/// and those after it as they should be. Gives the code that the first is closed with.
+async fn overlong(listener: &tokio::net::TcpListener) -> Option<u16> {
+    let mut code = None;
+    for connection in 0.. {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let accept = |_: &_, mut response: WsResponse| {
+            let protocol = "mcp".parse().expect("a header");
+            response.headers_mut().insert("sec-websocket-protocol", protocol);
+            Ok(response)
+        };
+        let socket = tokio_tungstenite::accept_hdr_async(stream, accept).await;
+        let mut socket = socket.expect("a WebSocket");
+        let mut count = 0;
+        while let Some(Ok(message)) = socket.next().await {
+            if let Message::Close(frame) = &message {
+                code = code.or(frame.as_ref().map(|frame| frame.code.into()));
+            }
+            let asked: Value = match &message {
+                Message::Text(text) => serde_json::from_str(text).expect("JSON"),
+                _ => continue,
+            };
+            let result = match asked["method"].as_str() {
+                Some("server/discover") => discovered(),
+                Some("tools/list") => json!({ "resultType": "complete", "tools": [] }),
+                _ => json!({ "resultType": "complete", "resources": [], "content": [] }),
+            };
+            if asked["id"].is_null() {
+                continue;
+            }
+            count += usize::from(asked["method"] != "server/discover");
+            let answer = match (connection, count) {
+                (0, 1) => continue,
+                (0, 2) => "x".repeat(100_000),
+                _ => json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }).to_string(),
+            };
+            let _ = socket.send(Message::Text(answer.into())).await;
+        }
+        if connection > 0 {
+            break;
+        }
+    }
+    code
+}
+
+#[tokio::test]
+async fn a_long_message_ends_a_socket_and_others_are_sent_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let asking = async {
+        let ws = Ws::new(format!("ws://{address}/ws")).max_message(50_000);
+        let client = Client::connect(ws).await.expect("it is reached");
+        // Nobody knows which of them was answered. Neither changes anything.
+        let (tools, resources) = tokio::join!(client.list_tools(), client.list_resources());
+        tools.expect("it is sent again");
+        resources.expect("it is sent again");
+        client.close().await;
+    };
+    let (code, ()) = tokio::join!(overlong(&listener), asking);
+    assert_eq!(code, Some(1009));
 }
 
 #[tokio::test]

@@ -17,11 +17,12 @@ use tokio_util::task::AbortOnDropHandle;
 use zcp_client::{
     Client, Error, Failure, Http, OAuth,
     wire::{
-        Frame, Id, Notification, Request, RpcError,
+        Frame, Id, Method, Notification, Request, Revision, RpcError,
         mcp::{
             elicitation::{Action, ElicitResult},
             roots::Root,
         },
+        method::{Kind, METHODS, Row},
     },
 };
 use zcp_tests::actor::{Actor, discovered, said, text};
@@ -169,6 +170,25 @@ async fn arguments_are_mirrored_wherever_they_are_and_names_are_encoded() {
     assert_eq!(shown(0, "mcp-name"), "x");
     assert_eq!(shown(0, "mcp-method"), "tools/call");
     assert_eq!(shown(1, "mcp-name"), "=?base64?Z3LDtsOfZQ==?=");
+}
+
+#[tokio::test]
+async fn every_request_repeats_its_method_and_what_it_names_as_headers() {
+    let actor = Actor::new(|_, _| text("done"));
+    let client = client(&actor).await;
+    let stateless = |row: &&Row| row.kind == Kind::Request && row.method.is_in(Revision::LATEST);
+    for row in METHODS.iter().filter(stateless).filter(|row| row.method != Method::Discover) {
+        let params = json!({ "name": "a name", "uri": "a:uri", "taskId": "a task" });
+        client.request(row.name, params.clone()).await.expect("an answer");
+        let (_, headers) = actor.asked(row.name).pop().expect("it was asked");
+        assert_eq!(headers["mcp-method"], row.name);
+        let named = row.method.name_header_of().map(|member| params[member.as_str()].clone());
+        let header = headers.get("mcp-name").map(|name| json!(name.to_str().expect("a text")));
+        assert_eq!(header, named, "{}", row.name);
+    }
+    client.request("x/y", json!({ "name": "a name" })).await.expect("an answer");
+    let (_, headers) = actor.asked("x/y").pop().expect("it was asked");
+    assert_eq!((&headers["mcp-method"], headers.get("mcp-name")), (&"x/y".parse().unwrap(), None));
 }
 
 #[tokio::test]

@@ -74,6 +74,25 @@ async fn a_call_is_not_made_again_because_a_server_says_it_is_harmless() {
 }
 
 #[tokio::test]
+async fn a_lost_request_is_made_again_if_that_does_nothing_twice() {
+    let server = Lossy::default();
+    let client = Client::connect(server.clone()).await.expect("it is reached");
+    for (method, times) in [
+        ("prompts/get", 2),
+        ("tasks/get", 2),
+        ("tasks/cancel", 2),
+        ("skills/get", 2),
+        ("tools/call", 1),
+        ("tasks/update", 1),
+        ("x/y", 1),
+    ] {
+        server.0.store(0, Ordering::Relaxed);
+        client.request(method, json!({})).await.expect_err("it is lost");
+        assert_eq!(server.0.load(Ordering::Relaxed), times, "{method}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_server_calls_itself_changes_nothing() {
     let mut transcripts = vec![];
     for name in [json!("plain"), json!("Claude"), json!("../../etc"), json!(7), json!(null)] {

@@ -180,7 +180,10 @@ fn a_run_that_is_stopped_takes_its_tool_along() {
     }
     let pid = command.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("it runs").success());
+    let stopped = Instant::now();
     assert_eq!(command.wait().expect("it ends").code(), Some(130));
+    // It ends with what it began, and not when it is out of patience.
+    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
     // Whoever is told that it has ended can rely on it.
     assert_eq!(running("sleep\x006.25"), 0, "its tool goes on");
     assert!(!folder.0.join("done").exists());
@@ -271,6 +274,60 @@ fn validate_warns_of_a_log_that_a_sandbox_reads() {
         let found = json_of(&run(&folder.0, &["--json", "validate", "."]));
         let said = found["findings"].to_string();
         assert_eq!(said.contains("its sandbox can read the audit log"), is_warned, "{said}");
+    }
+}
+
+#[test]
+fn tools_are_shown_with_their_arguments() {
+    let folder = Folder::new("signatures");
+    let tool = "# Copies files.\n# @param to string  Where to.\n# @param files integer = 5  How many.\n# @read-only\necho\n";
+    write(&folder.0.join("x/tools/backup.sh"), tool);
+    let listed = text(&run(&folder.0, &["list", "./x"]));
+    assert!(listed.contains("backup(to: string, files: integer = 5)"), "{listed}");
+    let described = text(&run(&folder.0, &["describe", "./x", "backup"]));
+    for part in ["Copies files.", "string, required. Where to.", "default 5", "read-only"] {
+        assert!(described.contains(part), "{part}: {described}");
+    }
+    let whole = json_of(&run(&folder.0, &["--json", "describe", "./x", "backup"]));
+    assert_eq!(whole["inputSchema"]["required"], json!(["to"]), "{whole}");
+    for (command, code) in [("describe", 2), ("call", 4)] {
+        let wrong = run(&folder.0, &[command, "./x", "bakcup"]);
+        let why = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(why.contains("did you mean `backup`?"), "{command}: {why}");
+        assert_eq!(wrong.status.code(), Some(code), "{command}: {why}");
+    }
+}
+
+#[test]
+fn validate_reports_mounts_that_serve_refuses() {
+    for (name, toml, lock, why) in [
+        ("secret", "env = { K = \"secret://env/NO_SUCH_SECRET\" }", None, "NO_SUCH_SECRET"),
+        ("lock", "", Some("<<<<<<< ours\n"), "zcp.lock"),
+    ] {
+        let folder = Folder::new(&format!("refused-{name}"));
+        let x = folder.0.as_path();
+        write(&x.join("tools/plain.sh"), "# Does something.\necho\n");
+        write(&x.join("zcp.toml"), &format!("[mounts.far]\ncommand = [\"true\"]\n{toml}\n"));
+        lock.into_iter().for_each(|lock| write(&x.join("zcp.lock"), lock));
+        let served = run(x, &["serve", "--stdio"]);
+        let told = String::from_utf8_lossy(&served.stderr).into_owned();
+        assert!(!served.status.success() && told.contains(why), "{name}: {told}");
+        let found = run(x, &["--json", "validate", "."]);
+        let said = json_of(&found)["findings"].to_string();
+        assert!(!found.status.success() && said.contains(why), "{name}: {said}");
+    }
+}
+
+#[test]
+fn validate_refuses_a_sandbox_that_writes_programs() {
+    let folder = Folder::new("writes-programs");
+    for (path, is_refused) in [("tools", true), (".", true), ("/tmp", true), ("data", false)] {
+        let tool = format!("# Does something.\n# @sandbox write {path}\necho\n");
+        write(&folder.0.join("tools/plain.sh"), &tool);
+        let output = run(&folder.0, &["--json", "validate", "."]);
+        let said = json_of(&output)["findings"].to_string();
+        assert_eq!(said.contains("its sandbox must not write"), is_refused, "{path}: {said}");
+        assert_eq!(output.status.success(), !is_refused, "{path}: {said}");
     }
 }
 

@@ -54,6 +54,38 @@ fn json_blocks_are_json() {
     all_well(wrong);
 }
 
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let (mut complaints, mut checked) = (vec![], 0);
+    for guide in guides() {
+        for (line, target) in links_of(&guide) {
+            checked += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let folder = Path::new(&guide).parent().expect("a guide is in a folder");
+            let path = match file {
+                "" => PathBuf::from(&guide),
+                _ => folder.join(file),
+            };
+            if !root().join(&path).exists() {
+                complaints.push(format!("{guide}:{line}: there is no file `{file}`"));
+            } else if !anchor.is_empty() && !anchors_of(&path).iter().any(|one| one == anchor) {
+                let path = path.display();
+                complaints.push(format!("{guide}:{line}: {path} has no heading `#{anchor}`"));
+            }
+        }
+    }
+    assert!(checked > 50, "{checked} links: are they still found?");
+    all_well(complaints);
+}
+
+#[test]
+fn anchors_are_made_as_github_makes_them() {
+    let anchors = |text| anchors_in(text).join(" ");
+    assert_eq!(anchors("# HTTP: `/mcp`\n## Who, how & what_not\n"), "http-mcp who-how--what_not");
+    assert_eq!(anchors("## Asking\n## [Asking](a.md)\n#no\n"), "asking asking-1");
+    assert_eq!(anchors("```sh\n# no heading\n```\n### Über-all\n"), "über-all");
+}
+
 #[tokio::test]
 async fn sh_blocks_run() {
     build().await;
@@ -61,6 +93,8 @@ async fn sh_blocks_run() {
     let mut complaints = vec![];
     for block in blocks().iter().filter(|block| block.kind() == "sh") {
         let script = block.text.replace(DEMO, &address);
+        // They are built: `cargo run -p` would build them again, with other features.
+        let script = script.replace("cargo run -q -p zcp --example ", "\"$PROGRAMS\"/examples/");
         if let Err(why) = bash(&script).await {
             complaints.push(format!("{}: {why}", block.place));
         }
@@ -137,11 +171,69 @@ impl Block {
     }
 }
 
-/// Every block of every guide.
-fn blocks() -> Vec<Block> {
+/// Every guide, by its path in the repository.
+fn guides() -> Vec<String> {
     let mut guides = vec!["README.md".to_owned()];
     guides.extend(files("docs", "md"));
-    let all: Vec<Block> = guides.iter().flat_map(|guide| blocks_of(guide)).collect();
+    guides
+}
+
+/// The lines of a text that are not in a block of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The relative links of a guide, with their lines.
+fn links_of(guide: &str) -> Vec<(usize, String)> {
+    let text = read(guide);
+    let links = prose(&text).flat_map(|(number, line)| {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+        targets.map(move |target| (number, target.to_owned()))
+    });
+    links.filter(|(_, target)| !target.contains("://")).collect()
+}
+
+fn anchors_of(path: &Path) -> Vec<String> {
+    anchors_in(&read(&path.display().to_string()))
+}
+
+/// What a text's headings are linked by: in lower case and without punctuation, spaces as hyphens,
+/// the second of one name with `-1`.
+fn anchors_in(text: &str) -> Vec<String> {
+    let mut anchors: Vec<String> = vec![];
+    for (_, line) in prose(text) {
+        let title = line.trim_start_matches('#');
+        let level = line.len() - title.len();
+        if !(1..=6).contains(&level) || !title.starts_with(' ') {
+            continue;
+        }
+        // Of a link, only the words are seen.
+        let words = title.split("](").enumerate().map(|(place, part)| match place {
+            0 => part,
+            _ => part.split_once(')').map_or("", |(_, after)| after),
+        });
+        let words = words.collect::<String>().trim().to_lowercase();
+        let kept = |one: &char| one.is_alphanumeric() || " -_".contains(*one);
+        let slug = words.chars().filter(kept).collect::<String>().replace(' ', "-");
+        let mut anchor = slug.clone();
+        let mut times = 0;
+        while anchors.contains(&anchor) {
+            times += 1;
+            anchor = format!("{slug}-{times}");
+        }
+        anchors.push(anchor);
+    }
+    anchors
+}
+
+/// Every block of every guide.
+fn blocks() -> Vec<Block> {
+    let all: Vec<Block> = guides().iter().flat_map(|guide| blocks_of(guide)).collect();
     assert!(all.len() > 20, "the guides are full of blocks: were they moved?");
     all
 }

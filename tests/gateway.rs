@@ -1,16 +1,24 @@
 //! Other servers as part of a program's own.
 
-use futures_util::{StreamExt, future::BoxFuture};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use serde_json::{Value, json};
 use std::{
+    collections::BTreeMap,
+    future::{pending, ready},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 use zcp::{Catalog, Live, Mcp, Runtime, Server, Tool};
 use zcp_client::{
-    Client, Endpoint, Error, Failure, transport::Opened, wire::mcp::tools::CallToolResult,
+    Client, Endpoint, Error, Failure,
+    transport::Opened,
+    wire::{
+        ByteString, Frame, Frames, Peer, Response,
+        mcp::{completion::Reference, tools::CallToolResult},
+    },
 };
 use zcp_gateway::{Gateway, LockFile, Mount, State};
 use zcp_tests::folder::Folder;
@@ -68,6 +76,51 @@ impl Endpoint for Door {
             true => self.server.open(),
             false => Box::pin(async { Err(Error::Lost(Failure::Gone("the door is shut".into()))) }),
         }
+    }
+}
+
+/// A server of 2026-07-28 that answers what it likes, when it likes. It is lost if that is null.
+#[derive(Clone)]
+struct Played(Arc<Play>);
+type Play = dyn Fn(&str) -> BoxFuture<'static, Value> + Send + Sync;
+
+impl Played {
+    fn new<F>(play: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Value> + Send + 'static,
+    {
+        Self(Arc::new(move |method| play(method).boxed()))
+    }
+}
+
+impl Peer for Played {
+    fn send(&self, frame: Frame, _: http::Extensions) -> Frames {
+        let Frame::Request(request) = frame else { return Frames::None };
+        let answer = (self.0)(&request.method);
+        let answers = stream::once(answer).filter(|answer| ready(!answer.is_null()));
+        Frames::stream(answers.map(move |answer| {
+            let result = Ok(ByteString::from(answer.to_string()).into());
+            Frame::Response(Response { id: Some(request.id.clone()), result })
+        }))
+    }
+
+    fn events(&self) -> Frames {
+        Frames::None
+    }
+}
+
+/// What such a server has: one prompt.
+fn played(method: &str, description: &str) -> Value {
+    match method {
+        "server/discover" => json!({ "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": { "prompts": {}, "completions": {} } }),
+        "prompts/list" => json!({ "resultType": "complete", "prompts": [{ "name": "p",
+            "description": description, "arguments": [{ "name": "a" }] }] }),
+        "completion/complete" => {
+            json!({ "resultType": "complete", "completion": { "values": [description] } })
+        }
+        _ => json!({ "resultType": "complete" }),
     }
 }
 
@@ -175,6 +228,123 @@ async fn a_mount_that_goes_away_is_degraded_until_it_is_back() {
     assert_eq!(names(&client).await, ["far_t"]);
     std::fs::remove_file(&down).expect("it is there");
     until(&gateway, "far", |state| *state == State::Ready).await;
+    gateway.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_that_answers_no_ping_is_degraded() {
+    let (is_deaf, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (deaf, count) = (is_deaf.clone(), opened.clone());
+    let server = Played::new(move |method| {
+        count.fetch_add(usize::from(method == "prompts/list"), Ordering::SeqCst);
+        let (deaf, answer) = (deaf.load(Ordering::SeqCst), played(method, "same"));
+        async move { if deaf { pending().await } else { answer } }
+    });
+    let gateway = Gateway::builder().mount("far", Mount::endpoint(server)).build();
+    let gateway = gateway.expect("no mistakes");
+    let client = client(&gateway).await;
+    gateway.settle(Duration::from_secs(20)).await;
+    assert_eq!(gateway.states()["far"], State::Ready);
+    is_deaf.store(true, Ordering::SeqCst);
+    let mut states = gateway.watch();
+    let lost = states.wait_for(|states| matches!(states["far"], State::Degraded { .. }));
+    let lost = tokio::time::timeout(Duration::from_secs(100), lost).await;
+    let why = lost.expect("it is noticed").expect("the gateway is there")["far"].to_string();
+    assert!(why.contains("pings"), "{why}");
+    is_deaf.store(false, Ordering::SeqCst);
+    tokio::time::timeout(Duration::from_secs(300), async {
+        while gateway.states()["far"] != State::Ready {
+            gateway.watch().changed().await.expect("the gateway is there");
+        }
+    })
+    .await
+    .expect("it is back");
+    assert_eq!(opened.load(Ordering::SeqCst), 2);
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_with_a_call_under_way_may_be_busy() {
+    let is_busy = AtomicBool::new(false);
+    let server = Played::new(move |method| {
+        is_busy.fetch_or(method == "prompts/get", Ordering::SeqCst);
+        let (busy, answer) = (is_busy.load(Ordering::SeqCst), played(method, "same"));
+        async move { if busy { pending().await } else { answer } }
+    });
+    let gateway = Gateway::builder().mount("far", Mount::endpoint(server)).build();
+    let gateway = gateway.expect("no mistakes");
+    let server = Server::new("own").provide(gateway.clone()).build().expect("no mistakes");
+    let patient = Client::builder("patient", "1").timeout(Duration::from_secs(600));
+    let client = patient.connect(Mcp::new(server)).await.expect("it is reached");
+    gateway.settle(Duration::from_secs(20)).await;
+    let mut call = Box::pin(client.prompt("far_p", [].into()));
+    let busy = tokio::time::timeout(Duration::from_secs(200), &mut call).await;
+    assert!(busy.is_err(), "{busy:?}");
+    assert_eq!(gateway.states()["far"], State::Ready);
+    drop(call);
+}
+
+/// A server that ends as soon as its tools were listed, and counts how often it was started.
+const SHORT_LIVED: &str = r#"
+echo started >>starts
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\),.*/\1/p')
+  answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+  [ -n "$id" ] || continue
+  case $line in
+    *'"method":"initialize"'*) answer '"result":{"protocolVersion":"2025-06-18","serverInfo":{"name":"s","version":"1"},"capabilities":{"tools":{}}}' ;;
+    *'"method":"tools/list"'*) answer '"result":{"tools":[{"name":"t","inputSchema":{}}]}'; exit 0 ;;
+    *) answer '"error":{"code":-32601,"message":"unknown"}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn a_mount_that_dies_after_its_lists_is_started_less_and_less_often() {
+    let folder = Folder::new("gateway-short-lived");
+    let mount = Mount::command(["sh", "-c", SHORT_LIVED]).folder(&folder.0);
+    let gateway = Gateway::builder().mount("far", mount).build().expect("no mistakes");
+    let client = client(&gateway).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let starts = std::fs::read_to_string(folder.0.join("starts")).expect("it was started");
+    let starts = starts.lines().count();
+    // With a pause that doubles from 200 ms it is started about six times in that time.
+    assert!((2..=10).contains(&starts), "{starts}");
+    gateway.close().await;
+    drop(client);
+}
+
+#[tokio::test]
+async fn what_has_changed_is_not_completed() {
+    let folder = Folder::new("gateway-complete");
+    let phase = Arc::new(AtomicUsize::new(0));
+    let now = phase.clone();
+    let server = Played::new(move |method| {
+        let (answer, pause) = match now.load(Ordering::SeqCst) {
+            0 => (played(method, "before"), 0),
+            1 => (Value::Null, 0),
+            // The connection is open before it is known what is accepted.
+            _ => (played(method, "after"), if method == "prompts/list" { 500 } else { 0 }),
+        };
+        async move {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            answer
+        }
+    });
+    let builder = Gateway::builder().mount("far", Mount::endpoint(server));
+    let gateway = builder.lock_file(folder.0.join("zcp.lock")).build().expect("no mistakes");
+    let client = client(&gateway).await;
+    gateway.settle(Duration::from_secs(20)).await;
+    let complete = async || {
+        let of = Reference::Prompt { name: "far_p".into() };
+        client.complete(&of, "a", "", &BTreeMap::new()).await.expect("it is listed").values
+    };
+    assert_eq!(complete().await, ["before"]);
+    phase.store(1, Ordering::SeqCst);
+    client.prompt("far_p", [].into()).await.expect_err("the server is lost");
+    until(&gateway, "far", |state| matches!(state, State::Degraded { .. })).await;
+    phase.store(2, Ordering::SeqCst);
+    assert_eq!(complete().await, Vec::<String>::new());
     gateway.close().await;
 }
 

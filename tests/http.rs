@@ -743,3 +743,19 @@ async fn types_are_json_or_an_event_stream() {
     latin.retain(|byte| *byte != 0xc3);
     assert_eq!(code(server.post_text("/mcp", latin)).await, (400, -32700));
 }
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named_in_the_error() {
+    let first = HttpServer::new(Server::new("first")).await;
+    let second = Server::new("second").serve(Http::new(first.address)).await;
+    let error = second.expect_err("the port is taken");
+    let words = format!("cannot listen on {}: ", first.address);
+    assert!(error.to_string().starts_with(&words), "{error}");
+    let zcp::Error::Io(error) = error else { panic!("{error}") };
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+
+    let folder = Server::new("third").serve(Http::unix(std::env::temp_dir())).await;
+    let error = folder.expect_err("a folder is in the way").to_string();
+    let words = format!("cannot listen on {}: ", std::env::temp_dir().display());
+    assert!(error.starts_with(&words), "{error}");
+}

@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use zcp::{
-    Ctx, PeerAddress, Server, State,
+    Ctx, PeerAddress, Server, State, Tool,
     store::{Memory, Store},
     tool,
 };
@@ -403,4 +403,22 @@ async fn input_responses_over_64_kibibytes_are_refused() {
         let answer = client.ask(modern(1, "tools/call", params)).await;
         assert_eq!(answer["error"]["code"] != -32602, allowed, "{bytes}: {answer}");
     }
+}
+
+/// Answers that wait for the other answers of their batch are limited together.
+#[tokio::test]
+async fn the_answers_of_a_batch_are_limited_together() {
+    let large = || async { "x".repeat(1024 * 1024) };
+    let server = Server::new("large").tool(Tool::new("large", large));
+    let mut client = PipeClient::open(server, "2025-03-26").await;
+    let batch: Vec<Value> =
+        (1..=8).map(|id| request(id, "tools/call", call("large", json!({})))).collect();
+    client.send(Value::Array(batch)).await;
+    let answers = client.next().await;
+    let answers = answers.as_array().expect("a batch").clone();
+    assert_eq!(answers.len(), 8);
+    let refused =
+        answers.iter().filter(|one| one["error"]["message"].to_string().contains("batch"));
+    let fine = answers.iter().filter(|one| one.get("result").is_some()).count();
+    assert_eq!((refused.count(), fine), (5, 3));
 }

@@ -279,7 +279,9 @@ async fn a_rule_is_about_an_argument_however_its_name_is_written() {
     let mut client = PipeClient::open(open(&folder).server(), LAST).await;
     for (args, why) in [
         (json!({ "path": "/etc/a" }), "not there"),
-        (json!({ "path": "/tmp/a", "Path": "/etc/a" }), "one variable"),
+        (json!({ "path": "/tmp/a", "Path": "/etc/a" }), "not there"),
+        (json!({ "path": "/tmp/a", "Path": "/tmp/b" }), "two spellings"),
+        (json!({ "mode": "a", "Mode": "b" }), "one variable"),
         (json!({ "PATH": "/etc/a" }), "not there"),
     ] {
         let answer = result(&mut client, "write", args.clone()).await;

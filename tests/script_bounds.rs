@@ -16,7 +16,7 @@ use zcp_tests::{
     modern_as, notification,
     pipe::PipeClient,
     request,
-    script::{LAST, result, running, serve, until, write},
+    script::{LAST, open, result, running, serve, until, write},
     text,
 };
 
@@ -366,12 +366,13 @@ async fn a_sandbox_has_no_way_through_the_server() {
     let result_of = format!("{{\"content\":[{{\"path\":\"{outside}\"}}],\"isError\":false}}");
     let printed = format!("# Tries.\n# @sandbox\n# @output-files\necho '{result_of}'");
     let linked = format!(
-        "# Tries.\n# @sandbox\n# @sandbox write .\nln -sf {outside} here.txt; echo 'file here.txt' >> \"$ZCP_OUT\""
+        "# Tries.\n# @sandbox\n# @sandbox write data\nln -sf {outside} data/here.txt; echo 'file data/here.txt' >> \"$ZCP_OUT\""
     );
     let others = "# Tries.\n# @sandbox\nls \"$ZCP_SDK/../calls\" \"$ZCP_SDK/../outputs\" 2>&1";
     let own = "# May.\n# @sandbox\n# @output-files\necho mine > \"$TMPDIR/own.txt\"\necho \"{\\\"content\\\":[{\\\"path\\\":\\\"$TMPDIR/own.txt\\\"}]}\"";
     let tools =
         [("said", said.as_str()), ("printed", &printed), ("linked", &linked), ("others", others)];
+    fs::create_dir(folder.0.join("data")).expect("a folder");
     for (name, content) in tools.iter().chain(&[("own", own)]) {
         write(&folder, &format!("tools/{name}.sh"), content);
     }
@@ -552,7 +553,7 @@ async fn whoever_writes_on_does_not_hold_up_the_server() {
     let mut client = serve(&folder, &[("tools/floods.sh", &floods)]).await;
     let begun = Instant::now();
     client.send(request(7, "tools/call", call("floods", json!({})))).await;
-    // The client itself gives up after ten seconds.
+    // They write for 25 seconds.
     let answer = client.next().await;
     let took = begun.elapsed();
     fs::remove_file(folder.0.join("go")).expect("it was made");
@@ -638,6 +639,52 @@ async fn an_output_names_a_limited_number_of_files() {
 }
 
 #[tokio::test]
+async fn one_session_does_not_take_all_places_of_a_tool() {
+    let folder = Folder::new("tool-places");
+    let waits = "# Waits.\n# @limit concurrency 8\n# @param {string} word\n\
+                 [ \"$ARG_WORD\" = quick ] && { echo quick; exit; }\nexec sleep 4732";
+    write(&folder, "tools/waits.sh", waits);
+    let server = HttpServer::new(open(&folder).server()).await;
+    let (busy, other) = (server.open(LAST).await, server.open(LAST).await);
+    let ask = |id, word| request(id, "tools/call", call("waits", json!({ "word": word })));
+    let many = join_all((0..16).map(async |id| busy.ask(&ask(id, "slow")).await));
+    let quick = async {
+        until("three quarters are taken", || running("sleep\x004732") == 6).await;
+        let quick = ask(1, "quick");
+        let answer = tokio::time::timeout(Duration::from_secs(10), other.ask(&quick)).await;
+        let answer = answer.expect("it does not wait for those of another session");
+        assert_eq!(text(&answer["result"]), "quick", "{answer}");
+        assert_eq!(running("sleep\x004732"), 6);
+    };
+    tokio::select! {
+        _ = many => panic!("they sleep"),
+        () = quick => (),
+    }
+}
+
+#[tokio::test]
+async fn the_next_place_of_a_tool_goes_to_whoever_has_fewest() {
+    let folder = Folder::new("tool-turns");
+    let waits = "# Waits.\n# @limit concurrency 2\n# @param {string} word\n\
+                 echo \"$ARG_WORD\" >> \"$ZCP_PROJECT/turns.txt\"\nsleep 0.4";
+    write(&folder, "tools/waits.sh", waits);
+    let server = HttpServer::new(open(&folder).server()).await;
+    let (busy, other) = (server.open(LAST).await, server.open(LAST).await);
+    let turns = || fs::read_to_string(folder.0.join("turns.txt")).unwrap_or_default();
+    let ask = |id, word| request(id, "tools/call", call("waits", json!({ "word": word })));
+    let many = join_all((0..8).map(async |id| busy.ask(&ask(id, "busy")).await));
+    let one = async {
+        until("two run", || turns().lines().count() == 2).await;
+        // The others of that session wait by now.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        other.ask(&ask(1, "other")).await
+    };
+    tokio::join!(many, one);
+    let (turns, at) = (turns(), turns().lines().position(|word| word == "other"));
+    assert!(at.is_some_and(|at| at <= 3) && turns.lines().count() == 9, "{turns}");
+}
+
+#[tokio::test]
 async fn one_session_does_not_take_all_places_of_scripts() {
     let folder = Folder::new("places");
     write(&folder, "tools/slow.sh", "# Slow.\nexec sleep 4731");
@@ -659,4 +706,23 @@ async fn one_session_does_not_take_all_places_of_scripts() {
         _ = many => panic!("they sleep"),
         () = quick => (),
     }
+}
+
+#[tokio::test]
+async fn a_folder_is_followed_until_its_processes_are_ended() {
+    let folder = Folder::new("followed");
+    write(&folder, "tools/first.sh", "# First.\necho first");
+    let scripts = open(&folder);
+    let mut programs = scripts.programs();
+    write(&folder, "tools/second.sh", "# Second.\necho second");
+    let changed = tokio::time::timeout(Duration::from_secs(10), programs.changed()).await;
+    changed.expect("it is followed").expect("it is there");
+    scripts.processes().end().await;
+    // Whoever followed it is gone, and nothing is left that could still look at the folder.
+    assert!(programs.has_changed().is_err());
+    let scripts = open(&folder);
+    let (programs, processes) = (scripts.programs(), scripts.processes());
+    drop(scripts);
+    processes.end().await;
+    assert!(programs.has_changed().is_err());
 }

@@ -312,16 +312,56 @@ async fn a_sandbox_has_no_terminal_and_no_capability() {
 async fn a_sandbox_refuses_calls_that_lead_out_of_it() {
     let folder = Folder::new("calls");
     // x32's `getpid`, keyctl, add_key, unshare, setns, bpf, userfaultfd, perf_event_open, mount,
-    // clone with a user namespace; then clone3 and io_uring_setup.
+    // clone with a user namespace, open_tree_attr, fanotify_init, fanotify_mark, and fcntl for a lease;
+    // then clone3 and io_uring_setup.
     let lines = "libc = ctypes.CDLL(None, use_errno=True)\n\
                  def call(*words):\n    done = libc.syscall(*[ctypes.c_long(word) for word in words])\n    \
                  return ctypes.get_errno() if done == -1 else 'done'\n\
-                 print([call(*words) for words in [[0x40000000 + 39], [250, 0], [248], [272, 0], [308, 0], [321], [323], [298], [165], [56, 0x10000000]]])\n\
+                 print([call(*words) for words in [[0x40000000 + 39], [250, 0], [248], [272, 0], [308, 0], [321], [323], [298], [165], [56, 0x10000000], [467], [300, 0x200], [301, -1], [72, 0, 1024, 1]]])\n\
                  print([call(435, 0, 0), call(425, 1, 0)])";
     write(&folder, "tools/calls.py", &tries("no-signals", lines));
     let mut client = serve(&folder, &[]).await;
     let said = result(&mut client, "calls", json!({})).await;
-    assert_eq!(text(&said), format!("{:?}\n[38, 38]", [1; 10]), "{said}");
+    assert_eq!(text(&said), format!("{:?}\n[38, 38]", [1; 14]), "{said}");
+}
+
+/// What cannot be read may say that there is a sandbox, or that something is denied.
+#[tokio::test]
+async fn settings_that_cannot_be_read_open_nothing() {
+    let (folder, elsewhere) = (Folder::new("unreadable"), Folder::new("unreadable-elsewhere"));
+    fs::write(elsewhere.0.join("outside.txt"), "outside").expect("written");
+    let reads = format!("#!/bin/sh\ncat {}/outside.txt 2>&1\n", elsewhere.0.display());
+    write(&folder, "resources/show.sh", &reads);
+    write(&folder, "resources/show.sh.meta.json", r#"{ "uri": "test://show", "name": "show" }"#);
+    for (settings, is_read) in [("[defaults]\ntimeout = '9s'\n", true), ("[defaults\n", false)] {
+        write(&folder, "zcp.toml", settings);
+        let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+        let read = request(3, "resources/read", json!({ "uri": "test://show" }));
+        let said = client.ask(read).await.to_string();
+        assert_eq!(said.contains("\"outside\""), is_read, "{settings}: {said}");
+    }
+    // A hook that cannot be looked at is not taken for none.
+    let folder = Folder::new("unreadable-hook");
+    write(&folder, "tools/one.sh", "# Says something.\necho one\n");
+    write(&folder, "server.d", "a file where a folder should be");
+    let scripts = open(&folder);
+    assert!(!scripts.mistakes().borrow().is_empty());
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let listed = client.ask(request(2, "tools/list", json!({}))).await;
+    assert_eq!(listed["result"]["tools"], json!([]), "{listed}");
+}
+
+/// Also if another file says what runs it.
+#[tokio::test]
+async fn a_command_that_a_sandbox_may_write_is_not_run() {
+    let folder = Folder::new("writable-command");
+    write(&folder, "data/bin/run", "#!/bin/sh\necho ran\n");
+    write(&folder, "tools/writes.sh", "# Writes.\n# @sandbox write data\necho x\n");
+    write(&folder, "tools/runs.sh", "# Runs.\n# @command ../data/bin/run {file}\necho y\n");
+    let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+    let said = client.ask(request(2, "tools/call", call("runs", json!({})))).await.to_string();
+    assert!(!said.contains("\"ran"), "{said}");
+    assert!(said.contains("may have written"), "{said}");
 }
 
 #[tokio::test]
@@ -557,4 +597,173 @@ async fn a_name_that_a_script_chose_loosens_no_sandbox() {
     assert!(!read.to_string().contains("TOP-SECRET"), "{read}");
     // The project names this one by its file.
     assert_eq!(text(&result(&mut client, "other", json!({})).await), "TOP-SECRET");
+}
+
+#[tokio::test]
+async fn an_entry_of_a_file_is_not_for_who_takes_its_name() {
+    let folder = Folder::new("taken-name");
+    let rules = "[tools.second]\nenv = { TOKEN = \"given\" }\nenv_allow = [\"ALLOWED\"]\n";
+    write(&folder, "zcp.toml", rules);
+    let shows = |name: &str| format!("# Shows.\n# @name {name}\necho \"<$TOKEN$ALLOWED>\"");
+    write(&folder, "tools/first.sh", &shows("second"));
+    write(&folder, "tools/second.sh", &shows("other"));
+    let scripts = Scripts::folder(&folder.0).command(zcp_tests::examples::zcp());
+    let scripts = scripts.env("ALLOWED", "too").open().expect("it opens");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    assert_eq!(text(&result(&mut client, "second", json!({})).await), "<>");
+    assert_eq!(text(&result(&mut client, "other", json!({})).await), "<giventoo>");
+}
+
+#[tokio::test]
+async fn a_link_on_the_way_does_not_hide_what_may_be_written() {
+    for (name, written, read) in
+        [("alias-read", "data", "alias/in"), ("alias-write", "alias", "data/in")]
+    {
+        let (folder, elsewhere) = (Folder::new(name), Folder::new(&format!("{name}-elsewhere")));
+        let outside = elsewhere.0.join("outside.txt");
+        fs::write(&outside, "TOP-SECRET").expect("written");
+        write(&folder, "data/in/own.txt", "own");
+        std::os::unix::fs::symlink("data", folder.0.join("alias")).expect("a link");
+        let plants = format!(
+            "# Plants.\n# @sandbox\n# @sandbox write {written}\nrm -r data/in\nln -s {} data/in\n\
+             echo done",
+            elsewhere.0.display()
+        );
+        let reads = format!(
+            "# Reads.\n# @sandbox\n# @sandbox read {read}\ncat {read}/*\n\
+             echo \"file {}\" >> \"$ZCP_OUT\"\nsleep 0.2",
+            outside.display()
+        );
+        write(&folder, "tools/plants.sh", &plants);
+        write(&folder, "tools/reads.sh", &reads);
+        let mut client = serve(&folder, &[]).await;
+        let first = result(&mut client, "reads", json!({})).await;
+        assert!(text(&first).contains("own"), "{name}: {first}");
+        assert_eq!(text(&result(&mut client, "plants", json!({})).await), "done", "{name}");
+        let second = result(&mut client, "reads", json!({})).await;
+        assert!(!second.to_string().contains("TOP-SECRET"), "{name}: {second}");
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_writes_nothing_that_runs_outside_of_it() {
+    let (folder, outside) = (Folder::new("reserved"), Folder::new("reserved-outside"));
+    for file in ["data/a.txt", "bin/x", "notes.txt", "resources/x.txt", "VERSION", ".env"] {
+        write(&folder, file, "1");
+    }
+    std::os::unix::fs::symlink("tools", folder.0.join("alias")).expect("a link");
+    let home = outside.0.join("home");
+    fs::create_dir_all(home.join("programs")).expect("a folder");
+    let command = zcp_tests::examples::zcp();
+    let temporary = outside.0.join("tmp");
+    fs::create_dir_all(&temporary).expect("a folder");
+    let above = folder.0.parent().expect("a folder").to_path_buf();
+    let refused = [
+        ".",
+        "..",
+        "/",
+        "tools",
+        "tools/deeper",
+        "alias",
+        "alias/deeper",
+        "data/../tools",
+        "resources",
+        "prompts",
+        "completions",
+        "providers",
+        "server.d",
+        "skills",
+        "ui",
+        "lib",
+        "bin",
+        "config",
+        "zcp.toml",
+        "zcp.lock",
+        "policy.toml",
+        ".env",
+        ".git",
+        "notes.txt",
+        "/usr",
+        "/usr/bin",
+        "/etc",
+        "/proc",
+        "secrets",
+        "secrets/token",
+        "logs",
+    ]
+    .map(std::path::PathBuf::from);
+    let refused = refused.into_iter().chain([
+        above,
+        home.clone(),
+        home.join(".config/deeper"),
+        home.join("programs"),
+        command.clone(),
+        command.parent().expect("a folder").to_path_buf(),
+        temporary.clone(),
+        outside.0.clone(),
+    ]);
+    let allowed = ["data", "data/deep", "missing", "./data/../data"].map(std::path::PathBuf::from);
+    let allowed = allowed.into_iter().chain([home.join("data"), outside.0.join("data")]);
+    write(&folder, "zcp.lock", r#"{ "version": 2, "mounts": {} }"#);
+    write(&folder, "policy.toml", "default = 'allow'\naudit = 'logs/audit.jsonl'\n");
+    write(&folder, "secrets/token", "x");
+    let settings = "[defaults]\nenv = { TOKEN = \"secret://file/secrets/token\" }\n";
+    write(&folder, "zcp.toml", settings);
+    let cases = refused.map(|path| (path, true)).chain(allowed.map(|path| (path, false)));
+    for (path, is_refused) in cases {
+        let path = path.display();
+        write(&folder, "tools/t.sh", &format!("# Writes.\n# @sandbox write {path}\necho x"));
+        let scripts = Scripts::folder(&folder.0).command(&command).temporary(&temporary);
+        let programs =
+            std::env::join_paths([home.join("programs"), "/usr/bin".into(), "/bin".into()]);
+        let programs = programs.expect("a PATH").into_string().expect("text");
+        let scripts = scripts.env("HOME", home.to_string_lossy()).env("PATH", programs);
+        let scripts = scripts.open().expect("it opens");
+        let mistakes = scripts.mistakes().borrow().join("\n");
+        let is_offered = !scripts.programs().borrow().is_empty();
+        assert_eq!(mistakes.contains("Name a folder for data"), is_refused, "{path}: {mistakes}");
+        assert_eq!(is_offered, !is_refused, "{path}: {mistakes}");
+    }
+}
+
+#[tokio::test]
+async fn the_project_s_sandbox_writes_data_only() {
+    let folder = Folder::new("reserved-defaults");
+    write(&folder, "zcp.toml", "[defaults]\nsandbox = { write = [\".\", \"data\"] }\n");
+    write(&folder, "data/old.txt", "old");
+    let writes = "# Writes.\necho x > data/new.txt && echo data\necho x > tools/new.sh || echo no";
+    write(&folder, "tools/writes.sh", writes);
+    write(&folder, "resources/made.sh", "#!/bin/sh\necho x > tools/made.sh || echo no\n");
+    let scripts = open(&folder);
+    let mistakes = scripts.mistakes().borrow().join("\n");
+    assert!(mistakes.contains("must not write `.`"), "{mistakes}");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let answer = result(&mut client, "writes", json!({})).await;
+    assert_eq!(text(&answer).lines().collect::<Vec<_>>(), ["data", "no"], "{answer}");
+    assert!(!folder.0.join("tools/new.sh").exists());
+}
+
+/// A completion may name any program of the project: not one that a sandbox may write.
+#[tokio::test]
+async fn a_program_that_a_sandbox_may_write_is_not_run() {
+    let folder = Folder::new("writable-program");
+    let provider = "#!/bin/sh\necho ran > \"$ZCP_PROJECT/ran\"\necho '[\"a\"]'\n";
+    write(&folder, "data/complete.sh", provider);
+    write(&folder, "server.d/server.meta.json", "{}");
+    let register =
+        r#"{ "version": 1, "completions": [{ "name": "p", "path": "data/complete.sh" }] }"#;
+    write(&folder, "server.d/register.json", register);
+    write(&folder, "prompts/p/p.txt", "Hello ${a}");
+    let meta = r#"{ "name": "p", "path": "p/p.txt", "arguments": { "type": "object",
+        "properties": { "a": { "type": "string" } } } }"#;
+    write(&folder, "prompts/p/p.meta.json", meta);
+    for (rule, runs) in [("", true), ("# @sandbox write data\n", false)] {
+        let _ = fs::remove_file(folder.0.join("ran"));
+        write(&folder, "tools/t/tool.sh", &format!("# Writes.\n{rule}echo x"));
+        let mut client = PipeClient::open(open(&folder).server(), LAST).await;
+        let params = json!({ "ref": { "type": "ref/prompt", "name": "p" },
+            "argument": { "name": "a", "value": "" } });
+        let answer = client.ask(request(5, "completion/complete", params)).await;
+        assert_eq!(folder.0.join("ran").exists(), runs, "{rule:?}: {answer}");
+    }
 }

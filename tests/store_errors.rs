@@ -17,11 +17,12 @@ use zcp::{
 };
 use zcp_tests::{all_capabilities, call, http::HttpServer, modern_as, request, text};
 
-/// A store whose disk is full from some time on.
+/// A store whose disk is full from some time on, or slow to say that something was appended.
 #[derive(Default)]
 struct Full {
     memory: Memory,
     is_full: AtomicBool,
+    is_slow: AtomicBool,
 }
 
 impl Full {
@@ -69,7 +70,11 @@ impl Store for Full {
     ) -> BoxFuture<'a, StoreResult<u64>> {
         Box::pin(async move {
             self.room()?;
-            self.memory.append(log, value, bound, ttl).await
+            let appended = self.memory.append(log, value, bound, ttl).await;
+            if self.is_slow.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            appended
         })
     }
 
@@ -129,4 +134,25 @@ async fn a_store_that_fails_shows_clients_no_details() {
         )),
     ];
     assert_eq!(answers, [why, why, why]);
+}
+
+#[tokio::test]
+async fn a_frame_whose_connection_goes_while_it_is_noted_is_noted_once() {
+    let store = Arc::new(Full::default());
+    let chatty = zcp::Tool::new("chatty", async |ctx: Ctx| {
+        ctx.log(zcp::Level::Warning, "once");
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        "done"
+    });
+    let server = Server::new("s").tool(chatty).shared_store(store.clone());
+    let server = HttpServer::new(server).await;
+    let session = server.open("2025-11-25").await;
+    store.is_slow.store(true, Ordering::Relaxed);
+    let mut answer =
+        session.post(&request(1, "tools/call", call("chatty", json!({})))).send().await;
+    let primer = answer.event().await.and_then(|event| event.id).expect("it can be resumed");
+    drop(answer);
+    let said = zcp_tests::away::resume(&session, &primer).await.messages().await;
+    let logged = said.iter().filter(|said| said["method"] == "notifications/message").count();
+    assert_eq!((logged, text(&said.last().expect("an answer")["result"])), (1, "done"), "{said:?}");
 }

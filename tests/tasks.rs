@@ -301,6 +301,30 @@ async fn what_is_asked_before_a_call_becomes_a_task_is_asked_of_the_call() {
 }
 
 #[tokio::test]
+async fn what_earlier_runs_kept_is_there_after_a_call_became_a_task() {
+    let remembers = Tool::new("remembers", async |ctx: Ctx| -> zcp::Result<String> {
+        let schema = json!({ "type": "object", "properties": {} });
+        if let Err(paused) = ctx.ask_with::<Value>("sure", "Sure?", schema).await {
+            ctx.keep("first", json!("kept")).await;
+            return Err(paused);
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Ok(ctx.kept("first").unwrap_or_default().to_string())
+    });
+    let tasks = Tasks::default().promote_after(Duration::from_millis(10));
+    let mut client = PipeClient::new(Server::new("s").tool(remembers).tasks(tasks));
+    let able = json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let mut params = call("remembers", json!({}));
+    let asked = client.ask(modern_as(1, "tools/call", params.clone(), able.clone())).await;
+    params["inputResponses"] = json!({ "sure": accept(json!({})) });
+    params["requestState"] = asked["result"]["requestState"].clone();
+    let begun = client.ask(modern_as(2, "tools/call", params, able)).await;
+    let id = begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}"));
+    let done = until(&mut client, id, "completed").await;
+    assert_eq!(text(&done["result"]), "\"kept\"");
+}
+
+#[tokio::test]
 async fn a_call_that_could_have_become_a_task_stops_with_whoever_waits_for_it() {
     struct Gone(tokio::sync::mpsc::UnboundedSender<()>);
     impl Drop for Gone {

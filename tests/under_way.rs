@@ -351,6 +351,20 @@ async fn a_task_keeps_neither_its_message_nor_its_room() {
 }
 
 #[tokio::test]
+async fn a_slow_call_that_became_a_task_returns_its_room() {
+    let slow = Tool::new("slow", async || sleep(Duration::from_secs(60)).await);
+    let tasks = zcp::Tasks::default().promote_after(Duration::from_millis(10)).max_per_caller(100);
+    let mut client = PipeClient::new(Server::new("s").tool(slow).tasks(tasks));
+    // Twelve messages of 4 MB are more than a conversation may have under way.
+    for id in 0..12 {
+        let mut params = call("slow", json!({}));
+        params["pad"] = json!("x".repeat(4_000_000));
+        let begun = client.ask(follower(id, "tools/call", params)).await;
+        assert!(begun["result"]["taskId"].is_string(), "{}", begun["error"]);
+    }
+}
+
+#[tokio::test]
 async fn a_large_answer_to_a_task_is_refused() {
     let mut client = PipeClient::new(everything());
     let params = call("confirm_delete", json!({ "filename": "a" }));
@@ -381,4 +395,23 @@ async fn layers_decide_about_a_limited_number_of_tasks() {
     client.send(follower(1, "subscriptions/listen", filter)).await;
     client.next().await;
     assert_eq!(asked.load(Ordering::Relaxed), 100);
+}
+
+#[tokio::test]
+async fn listening_to_tasks_is_one_message_for_a_rate_limit() {
+    let limit = zcp::RateLimit::per_second(0.001).burst(3.0);
+    let mut client = PipeClient::new(everything().layer(limit));
+    let mut ids = vec![];
+    for label in ["one", "two"] {
+        let slow = call("slow_compute", json!({ "seconds": 30, "label": label }));
+        let begun = client.ask(follower(1, "tools/call", slow)).await;
+        ids.push(begun["result"]["taskId"].clone());
+    }
+    let filter = json!({ "notifications": { "taskIds": ids } });
+    client.send(follower(2, "subscriptions/listen", filter)).await;
+    let acknowledged = client.next().await;
+    let heard = acknowledged["params"]["notifications"]["taskIds"].as_array().unwrap();
+    assert!(ids.iter().all(|id| heard.contains(id)), "{acknowledged}");
+    let refused = client.ask(follower(3, "tools/list", json!({}))).await;
+    assert_eq!(refused["error"]["code"], 429, "{refused}");
 }

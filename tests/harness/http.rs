@@ -235,13 +235,13 @@ impl Answer {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
     }
 
-    /// The next event of a stream; nothing at its end. Panics after ten seconds.
+    /// The next event of a stream; nothing at its end. Panics after [`crate::PATIENCE`].
     pub async fn event(&mut self) -> Option<Event> {
         loop {
             if !self.events.is_empty() {
                 return Some(self.events.remove(0));
             }
-            let chunk = tokio::time::timeout(Duration::from_secs(10), self.body.chunk());
+            let chunk = tokio::time::timeout(crate::PATIENCE, self.body.chunk());
             let chunk = chunk.await.expect("the server said something in time").ok()??;
             self.events = self.decoder.push(&chunk);
         }

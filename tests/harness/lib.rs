@@ -26,8 +26,11 @@ pub mod unix;
 pub mod wire;
 
 use serde_json::{Value, json};
+use std::time::Duration;
 use zcp::Server;
 
+/// How long a test waits for something: long, because a machine that runs all tests is busy.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The newest revision.
 pub const NEWEST: &str = "2026-07-28";
 /// The revisions that begin with a handshake.

@@ -61,14 +61,14 @@ impl PipeClient {
         self.write(message.to_string().as_bytes()).await;
     }
 
-    /// The next message; panics after ten seconds, or at the end.
+    /// The next message; panics after [`crate::PATIENCE`], or at the end.
     pub async fn next(&mut self) -> Value {
         self.next_or_end().await.expect("the server said something before it ended")
     }
 
     /// The next message, or nothing at the end.
     pub async fn next_or_end(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(Duration::from_secs(10), self.output.next_line());
+        let line = tokio::time::timeout(crate::PATIENCE, self.output.next_line());
         let line =
             line.await.expect("the server said something in time").expect("pipes do not fail")?;
         Some(serde_json::from_str(&line).expect("every line is JSON"))
@@ -110,7 +110,7 @@ impl PipeClient {
     pub async fn close(mut self) {
         drop(self.input.take());
         while self.next_or_end().await.is_some() {}
-        let ended = tokio::time::timeout(Duration::from_secs(10), &mut self.served);
+        let ended = tokio::time::timeout(crate::PATIENCE, &mut self.served);
         ended.await.expect("the server ended in time").expect("the server did not panic");
     }
 }

@@ -53,11 +53,11 @@ pub fn running(word: &str) -> usize {
     .count()
 }
 
-/// Waits until something is so, for ten seconds at most.
+/// Waits until something is so, for [`crate::PATIENCE`] at most.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(begun.elapsed() < crate::PATIENCE, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

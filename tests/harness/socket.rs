@@ -59,10 +59,10 @@ impl Socket {
         self.stream.send(message).await.expect("the server reads");
     }
 
-    /// The next message; panics after ten seconds.
+    /// The next message; panics after [`crate::PATIENCE`].
     pub async fn next(&mut self) -> Option<Value> {
         loop {
-            let next = tokio::time::timeout(Duration::from_secs(10), self.stream.next());
+            let next = tokio::time::timeout(crate::PATIENCE, self.stream.next());
             match next.await.expect("the server said something in time")?.ok()? {
                 Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
                 Message::Close(_) => return None,

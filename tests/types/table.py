@@ -24,7 +24,10 @@ BY_DESIGN = {
     ("2026-07-28", "client", "resources/directory/read"): EXTENSION,
 }
 
-ROW = re.compile(r'row\(\s*"([^"]+)",\s*From::(\w+),\s*(\w+),\s*([\w()]+),?\s*\)')
+ROW = re.compile(
+    r'(?:request|notice)\(\s*Method::\w+,\s*"([^"]+)",\s*Side::(\w+),\s*(\w+),\s*([\w()]+),?\s*\)'
+    r'(?:\s*\.(?!server_only)\w+\([^)]*\))*(?:\s*\.server_only\((\w+)\))?'
+)
 SENDERS = {"Client": ["client"], "Server": ["server"], "Both": ["client", "server"]}
 OFFICIAL = {
     "client": [methods.CLIENT_REQUESTS, methods.CLIENT_NOTIFICATIONS],
@@ -48,12 +51,15 @@ def rows(source):
     sessions_only = re.search(r"const SESSIONS_ONLY: .* = (.*);", source)[1]
     block = re.search(r"const METHODS: .*?\n\];", source, re.DOTALL)[0]
     found = ROW.findall(block)
-    assert len(found) == block.count("row("), "a row of METHODS is written in a way not read here"
-    for method, sender, since, until in found:
+    written = len(re.findall(r"(?:request|notice)\(", block))
+    assert len(found) == written, "a row of METHODS is written in a way not read here"
+    for method, sender, since, until, server_only in found:
         until = date(sessions_only if until == "SESSIONS_ONLY" else until)
         for revision in KNOWN_PROTOCOL_VERSIONS:
             if date(since) <= revision < (until or "9"):
-                yield from ((revision, who, method) for who in SENDERS[sender])
+                only = server_only and date(server_only) <= revision
+                senders = ["server"] if only else SENDERS[sender]
+                yield from ((revision, who, method) for who in senders)
 
 
 def date(revision):

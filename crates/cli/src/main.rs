@@ -19,7 +19,8 @@ mod target;
 use clap::Parser;
 use cmd::{Args, Command, run};
 use errors::{Exited, Usage};
-use std::{error::Error, process::ExitCode, time::Duration};
+use std::{error::Error, io, process::ExitCode, sync::Arc, time::Duration};
+use tokio::{runtime::Runtime, sync::Notify};
 use zcp_client::Failure;
 
 /// The exit code of what was stopped by Ctrl-C.
@@ -54,9 +55,10 @@ fn main() -> ExitCode {
         return ExitCode::from(126);
     }
     let args = Args::parse();
-    print::start_log(&args.log, args.json);
+    print::start_log(args.log_filter(), args.logs_json());
     harden();
-    let runtime = match tokio::runtime::Runtime::new() {
+    let idle = Arc::new(Notify::new());
+    let runtime = match runtime(&args.command, &idle) {
         Ok(runtime) => runtime,
         Err(error) => {
             print::failure(&error, args.json);
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
         }
     };
     let json = args.json;
-    let done = runtime.block_on(unless_stopped(args.command, json));
+    let done = runtime.block_on(unless_stopped(args.command, json, &idle));
     // A question that nobody has answered is not waited for.
     runtime.shutdown_background();
     match done {
@@ -78,6 +80,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// The runtime of a command. Unless that is a server, `idle` is notified whenever a thread of it has
+/// nothing more to do: after a task has ended, for example.
+fn runtime(command: &Command, idle: &Arc<Notify>) -> io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if !is_server(command) {
+        let idle = idle.clone();
+        builder.on_thread_park(move || idle.notify_one());
+    }
+    builder.enable_all().build()
+}
+
+/// Whether a command serves, and has its own way to stop.
+fn is_server(command: &Command) -> bool {
+    matches!(command, Command::Serve(_) | Command::Dev(_))
+}
+
 /// The words after the one that asks to be confined, which is not for people.
 fn confined() -> Option<Vec<String>> {
     let mut words = std::env::args().skip(1);
@@ -86,8 +104,8 @@ fn confined() -> Option<Vec<String>> {
 
 /// Does what was asked, unless somebody thinks better of it: what was begun is ended then. Servers
 /// have their own way to stop.
-async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Error>> {
-    if matches!(command, Command::Serve(_) | Command::Dev(_)) {
+async fn unless_stopped(command: Command, json: bool, idle: &Notify) -> Result<(), Box<dyn Error>> {
+    if is_server(&command) {
         return run(command, json).await;
     }
     tokio::select! {
@@ -95,7 +113,7 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
         Ok(()) = tokio::signal::ctrl_c() => (),
     }
     tokio::select! {
-        () = all_ended() => (),
+        () = all_ended(idle) => (),
         () = tokio::time::sleep(PATIENCE) => (),
         // A second Ctrl-C ends the process at once.
         _ = tokio::signal::ctrl_c() => (),
@@ -104,10 +122,12 @@ async fn unless_stopped(command: Command, json: bool) -> Result<(), Box<dyn Erro
 }
 
 /// Waits until whatever was under way has tidied up: servers that were started are told to end.
-async fn all_ended() {
+async fn all_ended(idle: &Notify) {
     let metrics = tokio::runtime::Handle::current().metrics();
+    // A thread that ended the last task finds nothing more to do after that. If it did before this
+    // waits, the notification is kept.
     while metrics.num_alive_tasks() > 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        idle.notified().await;
     }
 }
 

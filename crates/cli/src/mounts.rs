@@ -24,9 +24,13 @@ pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts> {
         scripts.mounts().iter().partition(|(_, said)| said.folder.is_some());
     for (name, said) in folders.into_iter().chain(servers) {
         let wrong = |why: Box<dyn Error>| in_file(name, &*why);
-        let mut mount = match check_way(said).map_err(wrong)? {
+        let mount = match check_way(said).map_err(wrong)? {
             Way::Folder(folder) => {
-                let other = project::folder(&scripts.root().join(folder)).map_err(wrong)?;
+                let other =
+                    project::beside(scripts, &scripts.root().join(folder)).map_err(wrong)?;
+                for mistake in other.mistakes().borrow().iter() {
+                    tracing::warn!("[mounts.{name}]: left out: {mistake}");
+                }
                 if !other.mounts().is_empty() {
                     tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");
                 }
@@ -35,16 +39,6 @@ pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts> {
             }
             Way::Server => server(said, scripts).await.map_err(wrong)?,
         };
-        if !said.unguarded {
-            let has_policy = scripts.has_policy();
-            if *has_policy.borrow() {
-                let why = "the folder's policy is not for mounted servers: choose what it offers \
-                           with `tools`, and say `unguarded = true`";
-                return Err(in_file(name, why).into());
-            }
-            // A policy that comes later takes away what it does not guard.
-            mount = mount.hidden_while(has_policy, "the folder has a policy now");
-        }
         let is_server = said.folder.is_none();
         let mount =
             chosen(mount, said).map_err(wrong)?.locked(is_server && (said.locked || locked));

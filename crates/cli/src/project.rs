@@ -26,11 +26,20 @@ pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
 
 /// Opens a folder.
 pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    open(path, None)
+}
+
+/// Opens a folder that is served beside another one.
+pub(crate) fn beside(other: &Scripts, path: &Path) -> Result<Scripts, Box<dyn Error>> {
+    open(path, Some(other))
+}
+
+fn open(path: &Path, other: Option<&Scripts>) -> Result<Scripts, Box<dyn Error>> {
     if path.exists() && !path.is_dir() {
         let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
         return Err(usage(why.into()));
     }
-    let folder = Scripts::folder(path);
+    let folder = other.into_iter().fold(Scripts::folder(path), zcp_scripts::Folder::beside);
     let folder = env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
     folder.open().map_err(|error| match path.exists() {
         true => error.into(),

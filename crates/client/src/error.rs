@@ -5,6 +5,7 @@ use zcp_wire::{
     RpcError,
     error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND},
     mcp::tools::CallToolResult,
+    status,
 };
 
 /// Why something did not work.
@@ -53,6 +54,9 @@ pub enum Failure {
     },
     /// It wants a token, and none could be had; why not.
     Denied(String),
+    /// It answered, and the answer is over a limit of this client: which one. The connection is
+    /// kept, and sending the request again would not help.
+    TooLong(String),
 }
 
 impl Failure {
@@ -60,7 +64,16 @@ impl Failure {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
-            Self::Gone(_) | Self::Denied(_) => None,
+            Self::Gone(_) | Self::Denied(_) | Self::TooLong(_) => None,
+        }
+    }
+
+    /// Whether the same request may be answered later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Gone(_) => true,
+            Self::Status { status, .. } => status::may_pass(*status),
+            Self::Denied(_) | Self::TooLong(_) => false,
         }
     }
 }
@@ -105,7 +118,7 @@ impl std::error::Error for Error {}
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone(why) => f.write_str(why),
+            Self::Gone(why) | Self::TooLong(why) => f.write_str(why),
             Self::Denied(why) => write!(f, "not authorized: {why}"),
             Self::Status { status: 401, .. } => {
                 f.write_str("the server wants a token: show one in an `Authorization` header")

@@ -9,7 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{fmt, fmt::Write};
-use zcp_wire::mcp::{Listed, content::TextOrBlob, resources::ReadResourceResult};
+use zcp_wire::{
+    Method,
+    mcp::{Listed, content::TextOrBlob, resources::ReadResourceResult},
+};
 
 /// A skill as it is listed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -69,7 +72,7 @@ pub struct OpenSkill {
 impl Client {
     /// All skills. Nothing of them is fetched until one is opened.
     pub async fn list_skills(&self) -> Result<Vec<Skill>> {
-        pagination::items(self.connection().clone(), "skills/list").try_collect().await
+        pagination::items(self.connection().clone(), Method::ListSkills).try_collect().await
     }
 
     /// Fetches a skill's text, if it is what the list says.

@@ -1,6 +1,7 @@
 //! Calls of a mounted server, made for a call of the server it is mounted in.
 
 use crate::{
+    log::cut,
     offers::Kind,
     upstream::{ANSWER_TIMEOUT, Upstream},
 };
@@ -9,9 +10,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::time::timeout;
 use zcp::{CallError, Contents, Ctx, FromCall, Input, Output, Typed, Uri};
 use zcp_client::{
-    Client,
-    wire::mcp::{completion::Reference, prompts::GetPromptResult},
+    Client, Failure,
+    wire::{
+        RpcError,
+        error::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND},
+        mcp::{completion::Reference, prompts::GetPromptResult},
+    },
 };
+
+/// Maximum length of the message of a server's error, in characters.
+const LONGEST_REFUSAL: usize = 1000;
 
 impl Upstream {
     /// The connection to the server, waited for if it is not open.
@@ -50,6 +58,7 @@ impl Upstream {
     pub(crate) async fn call(&self, name: &str, input: Input) -> zcp::Result<Output> {
         let args: Map<String, Value> = input.args()?;
         let client = self.client_for(Kind::Tool, name).await?;
+        let _calling = self.calling();
         let ctx: Ctx = input.ctx.clone();
         let call = client.tool(name).args(Value::Object(args)).on_progress(move |progress| {
             let message = progress.message.as_deref().unwrap_or_default();
@@ -70,35 +79,65 @@ impl Upstream {
     pub(crate) async fn fill(&self, name: &str, input: &Input) -> zcp::Result<GetPromptResult> {
         let args: BTreeMap<String, String> = input.args()?;
         let client = self.client_for(Kind::Prompt, name).await?;
+        let _calling = self.calling();
         client.prompt(name, args).await.map_err(|error| self.failed(error))
     }
 
     pub(crate) async fn read(&self, kind: Kind, of: &str, input: &Input) -> zcp::Result<Contents> {
         let Uri(uri) = Uri::from_call(input).await?;
         let client = self.client_for(kind, of).await?;
+        let _calling = self.calling();
         let read = client.read(uri).await.map_err(|error| self.failed(error))?;
         Ok(Contents::Parts(read.contents))
     }
 
-    /// Values for an argument; none if the server cannot say.
+    /// Values for an argument of something that was accepted; none if the server cannot say.
     pub(crate) async fn complete(&self, of: &Reference, typed: &Typed) -> Vec<String> {
-        let Ok(client) = self.client().await else { return vec![] };
+        let client = match of {
+            Reference::Prompt { name } => self.client_for(Kind::Prompt, name).await,
+            Reference::Resource { uri } => self.client_for(Kind::Template, uri).await,
+            _ => return vec![],
+        };
+        let Ok(client) = client else { return vec![] };
+        let _calling = self.calling();
         let told = client.complete(of, &typed.argument, &typed.value, &typed.others).await;
         told.map(|completion| completion.values).unwrap_or_default()
+    }
+
+    /// A refusal of the server, in its words alone. Other codes make a client do something, such as
+    /// opening a page, and details are read by programs: both are for who speaks for itself.
+    fn refused(&self, why: &RpcError) -> CallError {
+        let message = cut(&why.message, LONGEST_REFUSAL);
+        match why.code {
+            // Each revision has a code of its own for it.
+            RESOURCE_NOT_FOUND => CallError::NotFound(message),
+            INVALID_PARAMS | METHOD_NOT_FOUND | INTERNAL_ERROR => {
+                CallError::Rpc(Box::new(RpcError { code: why.code, message, data: None }))
+            }
+            code => CallError::new(format!(
+                "the mounted server `{}` refused this (error {code}): {message}",
+                self.name()
+            )),
+        }
     }
 
     /// What the server refuses is refused here. A lost connection is looked into at once.
     fn failed(&self, error: zcp_client::Error) -> CallError {
         match error {
-            zcp_client::Error::Refused(why) => CallError::Rpc(Box::new(why)),
+            zcp_client::Error::Refused(why) => self.refused(&why),
             error => {
-                if matches!(error, zcp_client::Error::Lost(_)) {
+                let is_long = matches!(error, zcp_client::Error::Lost(Failure::TooLong(_)));
+                if matches!(error, zcp_client::Error::Lost(_)) && !is_long {
                     self.doubt();
                 }
                 // Why is for the log: it may name the server's command line and address, and what it
                 // wrote to standard error about calls of others.
-                tracing::warn!("a call of the mounted server `{}` failed: {error}", self.name());
+                self.log.warn(&format!(
+                    "a call of the mounted server `{}` failed: {error}",
+                    self.name()
+                ));
                 let what = match error {
+                    zcp_client::Error::Lost(_) if is_long => "gave an answer that is too long",
                     zcp_client::Error::Lost(_) => "went away: try again",
                     zcp_client::Error::Late(_) => "did not answer in time",
                     zcp_client::Error::Invalid(_) => "gave an answer that is not valid",

@@ -4,7 +4,7 @@ use crate::{
     offers::{Kind, Offers},
     upstream::Upstream,
 };
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 use zcp::{Catalog, Signature};
 use zcp_client::wire::mcp::{
     completion::Reference,
@@ -15,7 +15,15 @@ use zcp_client::wire::mcp::{
 
 impl Upstream {
     pub(crate) fn catalog(self: &Arc<Self>, offers: Offers) -> Catalog {
-        let tools = offers.tools.into_iter().map(|tool| self.tool(tool));
+        let mut mistakes = vec![];
+        let tools = offers.tools.into_iter().filter(|tool| match oversized(tool) {
+            None => true,
+            Some(mistake) => {
+                mistakes.push(mistake);
+                false
+            }
+        });
+        let tools = tools.map(|tool| self.tool(tool));
         let mut all = tools.fold(Catalog::default(), Catalog::tool);
         for prompt in offers.prompts {
             if offers.completes {
@@ -33,9 +41,9 @@ impl Upstream {
             }
             all = all.resource(self.template(template));
         }
-        for mistake in all.take_mistakes() {
-            tracing::warn!("left out of the mounted server `{}`: {mistake}", self.name());
-        }
+        mistakes.extend(all.take_mistakes());
+        let named = |mistake| format!("{mistake} (mounted server `{}`)", self.name());
+        self.log.warn_of_new("mistakes", &mistakes.iter().map(named).collect::<Vec<_>>());
         all
     }
 
@@ -46,7 +54,9 @@ impl Upstream {
             Box::pin(async move { upstream.call(&name, input).await })
         })
         .input_schema(tool.input_schema)
-        .unchecked_input();
+        // The server checks arguments, and the client its results. Compiling what a server lists
+        // would take as much memory as it likes.
+        .checked_by_handler();
         made = tool.description.iter().fold(made, |one, text| one.description(text));
         made = tool.title.iter().fold(made, |one, text| one.title(text));
         made = tool.annotations.into_iter().fold(made, zcp::Tool::annotations);
@@ -100,7 +110,7 @@ impl Upstream {
             Box::pin(async move { upstream.read(kind, &of, &input).await })
         });
         // It never takes the place of what the server itself reads.
-        readable.fallback()
+        readable.fallback_order(self.order)
     }
 
     fn completer(self: &Arc<Self>, of: Reference) -> impl zcp::Completer + use<> {
@@ -110,4 +120,11 @@ impl Upstream {
             async move { upstream.complete(&of, &typed).await }
         }
     }
+}
+
+/// Why a tool's schemas are too large to be passed on, if they are.
+fn oversized(tool: &Tool) -> Option<String> {
+    let mut schemas = iter::once(&tool.input_schema).chain(&tool.output_schema);
+    let why = schemas.find_map(|schema| zcp_schema::check_size(schema).err())?;
+    Some(format!("tool `{}`: {why}", tool.name))
 }

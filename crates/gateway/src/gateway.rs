@@ -252,7 +252,7 @@ impl Builder {
         for (index, (name, mount)) in self.mounts.into_iter().enumerate() {
             let names = Names::new(&name, &mount, &prefixes)
                 .map_err(|why| Error::Mounts(vec![Mistake::new(&name, why)]))?;
-            let place = Place::new(board.clone(), index, names.clone());
+            let place = Place::new(board.clone(), index, names);
             let is_locked = mount.is_locked || self.is_locked;
             if let Some(hidden) = mount.hidden {
                 place.hide(*hidden.flag.borrow());
@@ -263,6 +263,7 @@ impl Builder {
                 Way::Http(http) => Arc::new(http),
                 Way::Endpoint(endpoint) => endpoint,
                 Way::Provider(provider) => {
+                    let place = place.trusted();
                     place.publish(&provider.catalog().borrow().clone());
                     updated.push(provider.updated());
                     idle.push(Job::Provider(provider, place));
@@ -271,7 +272,7 @@ impl Builder {
                 Way::Nowhere => continue,
             };
             let upstream =
-                Upstream::new(names, endpoint, lock_file.clone(), is_locked, mount.unlocked);
+                Upstream::new(&place, endpoint, lock_file.clone(), is_locked, mount.unlocked);
             let upstream = Arc::new(upstream);
             if let Some(offers) = upstream.accepted_before() {
                 place.publish(&upstream.catalog(offers));

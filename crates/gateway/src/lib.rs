@@ -43,9 +43,11 @@ mod catalog;
 mod error;
 mod gateway;
 mod lock;
+mod log;
 mod mount;
 mod names;
 mod offers;
+mod overlap;
 mod state;
 mod upstream;
 

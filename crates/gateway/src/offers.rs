@@ -14,6 +14,9 @@ use zcp_client::{
 
 /// Maximum number of tools, prompts, resources and templates of one server.
 const MOST: usize = 10_000;
+/// Maximum length of the name of a tool or prompt in characters, and of a URI in bytes.
+const LONGEST_NAME: usize = 128;
+const LONGEST_URI: usize = 8 * 1024;
 
 /// A kind of what a server offers, as the lock file names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,6 +70,8 @@ pub(crate) struct Offers {
     /// For the model. Not passed on, but somebody may rely on them.
     instructions: Option<String>,
     pub(crate) completes: bool,
+    /// How many were left out because their names or URIs are too long.
+    pub(crate) overlong: usize,
 }
 
 impl Offers {
@@ -87,14 +92,24 @@ impl Offers {
         }
         if can.resources.is_some() {
             all.resources = client.list_resources().await?;
+            all.resources.iter_mut().for_each(only_times);
             all.templates = client.list_templates().await.unwrap_or_default();
         }
-        let mut left = MOST;
-        all.retain(|_, _, _| {
+        let (mut left, mut overlong) = (MOST, 0);
+        all.retain(|kind, name, _| {
+            let is_short = match kind {
+                Kind::Tool | Kind::Prompt => name.chars().nth(LONGEST_NAME).is_none(),
+                _ => name.len() <= LONGEST_URI,
+            };
+            if !is_short {
+                overlong += 1;
+                return false;
+            }
             let fits = left > 0;
             left = left.saturating_sub(1);
             fits
         });
+        all.overlong = overlong;
         Ok(all)
     }
 
@@ -137,6 +152,19 @@ impl Offers {
             Kind::Instructions => self.instructions = Some(read(said)?),
         }
         Ok(())
+    }
+}
+
+/// Takes away a time of the last change that is none. The time is not pinned, because it changes, so
+/// it must not be a place for text that the model reads.
+fn only_times(resource: &mut Resource) {
+    const LONGEST: usize = 40;
+    let is_time = |text: &String| {
+        let plain = |byte: u8| byte.is_ascii_digit() || b"TZtz:.+- ".contains(&byte);
+        text.len() <= LONGEST && text.bytes().all(plain)
+    };
+    if let Some(annotations) = &mut resource.annotations {
+        annotations.last_modified = annotations.last_modified.take().filter(is_time);
     }
 }
 

@@ -3,16 +3,21 @@
 use crate::{
     board::Place,
     lock::{Difference, LockFile},
+    log::{Log, shown},
     mount::Reused,
     names::Names,
     offers::{Kind, Offers},
     state::State,
 };
 use futures_util::StreamExt;
+use sha2::{Digest, Sha256};
 use std::{
     collections::HashSet,
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 use tokio::{
@@ -31,8 +36,12 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Interval of the heartbeat of a server that sends nothing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// How long lists are not read again, however often the server says that they changed.
-const SETTLE: Duration = Duration::from_millis(250);
+/// Pings in a row that may go unanswered.
+const MISSED_PINGS: u32 = 2;
+/// How long lists are not read again, however often the server says that they changed: twice as
+/// long each time, until it says nothing for as long as the longest.
+const FIRST_SETTLE: Duration = Duration::from_millis(250);
+const LAST_SETTLE: Duration = Duration::from_secs(30);
 /// Names that are logged one by one; of more, only the number is.
 const LOGGED: usize = 20;
 
@@ -45,9 +54,23 @@ pub(crate) struct Upstream {
     /// Only what is in the lock file is offered, also the first time.
     is_locked: bool,
     unlocked: Vec<Kind>,
+    /// Its place among the mounts: of two that fit a URI, the first reads it.
+    pub(crate) order: usize,
+    pub(crate) log: Arc<Log>,
     link: watch::Sender<Link>,
     /// A call was lost: the server may be gone.
     doubt: Notify,
+    /// Calls under way.
+    calls: AtomicUsize,
+}
+
+/// A call under way, until it is dropped.
+pub(crate) struct Calling<'a>(&'a AtomicUsize);
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The connection, if there is one.
@@ -62,15 +85,25 @@ pub(crate) struct Link {
 impl Upstream {
     /// A server that is not connected to yet.
     pub(crate) fn new(
-        names: Names,
+        place: &Place,
         endpoint: Arc<dyn Endpoint>,
         lock: Option<LockFile>,
         is_locked: bool,
         unlocked: Vec<Kind>,
     ) -> Self {
-        let (link, doubt) = (watch::Sender::default(), Notify::new());
-        let name = names.mount().to_owned();
-        Self { name, endpoint, names, lock, is_locked, unlocked, link, doubt }
+        Self {
+            name: place.mount().to_owned(),
+            endpoint,
+            names: place.names().clone(),
+            lock,
+            is_locked,
+            unlocked,
+            order: place.order(),
+            log: place.log(),
+            link: watch::Sender::default(),
+            doubt: Notify::new(),
+            calls: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -79,6 +112,12 @@ impl Upstream {
 
     pub(crate) fn link(&self) -> watch::Receiver<Link> {
         self.link.subscribe()
+    }
+
+    /// Notes that a call is under way.
+    pub(crate) fn calling(&self) -> Calling<'_> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Calling(&self.calls)
     }
 
     /// Makes the heartbeat check the server now.
@@ -139,7 +178,7 @@ impl Upstream {
             };
             // It is said once, however often it is tried.
             if lost.as_ref() != Some(&why) {
-                tracing::warn!("the mounted server `{}` is not there: {why}", self.name);
+                self.log.warn(&format!("the mounted server `{}` is not there: {why}", self.name));
             }
             lost = Some(why.clone());
             self.link.send_replace(Link::default());
@@ -182,26 +221,36 @@ impl Upstream {
         lost: &mut Option<String>,
         changed: &Notify,
     ) -> String {
-        let mut told = vec![];
+        let (mut published, mut pause) = (None, FIRST_SETTLE);
         loop {
             let mut offers = match Offers::of(client).await {
                 Ok(offers) => offers,
                 Err(error) => return error.to_string(),
             };
             offers.retain(|kind, name, _| self.names.takes(kind, name));
-            told = self.hold(&mut offers, &told).await;
-            let mut accepted = HashSet::new();
-            offers.each(|kind, name, _| {
+            self.hold(&mut offers).await;
+            let (mut accepted, mut digest) = (HashSet::new(), Sha256::new());
+            offers.each(|kind, name, said| {
+                digest.update(format!("{kind} {name:?} {said}\n"));
                 accepted.insert((kind, name.to_owned()));
             });
-            self.link.send_modify(|link| link.accepted = Some(Arc::new(accepted)));
-            place.publish(&self.catalog(offers));
-            place.report(State::Ready);
-            if lost.take().is_some() {
-                tracing::warn!("the mounted server `{}` is back", self.name);
+            let digest = Some(digest.finalize());
+            if digest != published {
+                self.link.send_modify(|link| link.accepted = Some(Arc::new(accepted)));
+                place.publish(&self.catalog(offers));
+                place.report(State::Ready);
+                published = digest;
             }
+            if lost.take().is_some() {
+                self.log.warn(&format!("the mounted server `{}` is back", self.name));
+            }
+            let begun = Instant::now();
             changed.notified().await;
-            sleep(SETTLE).await;
+            if begun.elapsed() >= LAST_SETTLE {
+                pause = FIRST_SETTLE;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LAST_SETTLE);
         }
     }
 
@@ -218,53 +267,63 @@ impl Upstream {
         };
         while let Some(change) = changes.next().await {
             if change == Change::All {
-                tracing::warn!(
+                self.log.warn(&format!(
                     "the connection to the mounted server `{}` was interrupted: its lists are read \
                      again",
                     self.name
-                );
+                ));
             }
             changed.notify_one();
         }
         "it went away".into()
     }
 
-    /// Pings the server at intervals, and at once when a call was lost. One that is busy answers
-    /// late, and one that does not know the question is there.
+    /// Pings the server at intervals, and at once when a call was lost. One that does not know the
+    /// question is there. One that leaves several pings unanswered is not, unless a call is under
+    /// way: a busy server may answer late, but not later than a call may.
     async fn heartbeat(&self, client: &Client) -> String {
+        let (mut missed, mut heard) = (0, Instant::now());
         loop {
-            tokio::select! {
-                () = sleep(HEARTBEAT) => (),
-                () = self.doubt.notified() => (),
+            if missed == 0 {
+                tokio::select! {
+                    () = sleep(HEARTBEAT) => (),
+                    () = self.doubt.notified() => (),
+                }
             }
-            let alive = timeout(ANSWER_TIMEOUT, client.ping()).await;
-            if let Ok(Err(error @ zcp_client::Error::Lost(_))) = alive {
-                return error.to_string();
+            match timeout(ANSWER_TIMEOUT, client.ping()).await {
+                Ok(Err(error @ zcp_client::Error::Lost(_))) => return error.to_string(),
+                Ok(_) => (missed, heard) = (0, Instant::now()),
+                Err(_) => missed += 1,
+            }
+            let is_busy = self.calls.load(Ordering::Relaxed) > 0;
+            if missed >= MISSED_PINGS && (!is_busy || heard.elapsed() > IDLE_TIMEOUT) {
+                return format!("no answer to {missed} pings");
             }
         }
     }
 
     /// Leaves out what was not accepted. The first time everything is accepted, and logged, unless
     /// the server is locked.
-    async fn hold(&self, offers: &mut Offers, told: &[Difference]) -> Vec<Difference> {
-        let Some(lock) = &self.lock else { return vec![] };
+    async fn hold(&self, offers: &mut Offers) {
+        let overlong = Some(offers.overlong).filter(|count| *count > 0);
+        let overlong = overlong.map(|count| {
+            format!("{count} of the mounted server `{}`: their names are too long", self.name)
+        });
+        self.log.warn_of_new("long names", &overlong.into_iter().collect::<Vec<_>>());
+        let Some(lock) = &self.lock else { return };
         if !lock.knows(&self.name) && !self.is_locked {
             self.accept(offers, lock).await;
         }
         let differences = lock.hold(&self.name, offers, &self.unlocked);
-        let new: Vec<_> = differences.iter().filter(|one| !told.contains(one)).collect();
-        for one in new.iter().take(LOGGED) {
+        let line = |one: &Difference| {
             let Difference { mount, kind, name, what } = one;
-            tracing::warn!(
-                "left out: the {kind} {name:?} of the mounted server `{mount}` {what}: `zcp lock` \
-                 shows and accepts it"
-            );
-        }
-        if new.len() > LOGGED {
-            let (mount, more) = (&self.name, new.len() - LOGGED);
-            tracing::warn!("left out: {more} more of the mounted server `{mount}`: see `zcp lock`");
-        }
-        differences
+            format!(
+                "the {kind} \"{}\" of the mounted server `{mount}` {what}: `zcp lock` shows and \
+                 accepts it",
+                shown(name)
+            )
+        };
+        self.log.warn_of_new("not accepted", &differences.iter().map(line).collect::<Vec<_>>());
     }
 
     /// Writes down what a new server offers, and logs what that is.
@@ -272,23 +331,23 @@ impl Upstream {
         let mut kept = offers.clone();
         kept.retain(|kind, _, _| !self.unlocked.contains(&kind));
         let mut names = vec![];
-        kept.each(|kind, name, _| names.push(format!("{kind} {name:?}")));
+        kept.each(|kind, name, _| names.push(format!("{kind} \"{}\"", shown(name))));
         let (count, more) = (names.len(), names.len().saturating_sub(LOGGED));
         names.truncate(LOGGED);
         if more > 0 {
             names.push(format!("{more} more"));
         }
-        tracing::warn!(
+        self.log.warn(&format!(
             "the mounted server `{}` is new: {count} descriptions were accepted unseen and written \
              to {} ({}). Review the file; `--locked` or `locked = true` refuses new servers",
             self.name,
             lock.file_name(),
             names.join(", ")
-        );
+        ));
         let (lock, name) = (lock.clone(), self.name.clone());
         let written = tokio::task::spawn_blocking(move || lock.add(&name, &kept)).await;
         if let Ok(Err(why)) = written {
-            tracing::warn!("what `{}` offers is not remembered: {why}", self.name);
+            self.log.warn(&format!("what `{}` offers is not remembered: {why}", self.name));
         }
     }
 }

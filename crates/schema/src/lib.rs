@@ -5,6 +5,7 @@
 
 mod bounds;
 mod cost;
+mod error;
 mod explain;
 mod simple;
 
@@ -19,6 +20,7 @@ use jsonschema::{
 use serde_json::Value;
 
 use cost::Cost;
+pub use error::SchemaError;
 
 /// How deep a value may be nested.
 const DEEPEST_VALUE: usize = 128;
@@ -28,6 +30,14 @@ const MOST_ERRORS: usize = 5;
 
 /// How large a compiled pattern may be, in bytes.
 const LARGEST_PATTERN: usize = 1024 * 1024;
+
+/// How large all compiled patterns of a schema may be, in bytes: each may take an equal part.
+const LARGEST_PATTERNS: usize = 4 * LARGEST_PATTERN;
+
+/// Refuses a schema that is too large to be compiled, without compiling it.
+pub fn check_size(schema: &Value) -> Result<(), SchemaError> {
+    bounds::check(schema).map(drop)
+}
 
 /// A compiled JSON Schema. Clones share it.
 #[derive(Clone)]
@@ -41,10 +51,12 @@ struct Compiled {
 impl Schema {
     /// Compiles a schema: of the dialect its `$schema` names, or else of 2020-12.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        bounds::check(schema)?;
+        let patterns = bounds::check(schema)?;
+        let largest = (LARGEST_PATTERNS / patterns.max(1)).min(LARGEST_PATTERN);
+        let pattern = PatternOptions::regex().size_limit(largest).dfa_size_limit(largest);
         let validator = jsonschema::options()
             .with_draft(dialect(schema)?)
-            .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
+            .with_pattern_options(pattern)
             .offline()
             .build(schema)
             .map_err(|error| refusal(&error))?;
@@ -86,7 +98,7 @@ impl Lazy {
     /// Refuses what [`Schema::compile`] would refuse.
     pub fn new(schema: &Value) -> Result<Self, SchemaError> {
         if simple::is_valid(schema) {
-            return bounds::check(schema).map(|()| Self(OnceLock::new()));
+            return check_size(schema).map(|()| Self(OnceLock::new()));
         }
         Schema::compile(schema).map(|compiled| Self(compiled.into()))
     }
@@ -137,47 +149,6 @@ fn refusal(error: &ValidationError<'_>) -> SchemaError {
         _ => SchemaError::Invalid(explain::error(error)),
     }
 }
-
-/// Why a schema was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SchemaError {
-    /// Its `$schema` is none of the known dialects.
-    UnknownDialect(String),
-    /// Its `$ref` leads out of the document.
-    OutsideReference(String),
-    /// Its pattern cannot be run in linear time, is too large, or is none.
-    Pattern(String),
-    /// It exceeds a limit, which this names.
-    TooLarge(&'static str),
-    /// It is not a schema of its dialect.
-    Invalid(String),
-}
-
-impl fmt::Display for SchemaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownDialect(uri) => write!(
-                f,
-                "unknown $schema `{uri}`: the dialects known are 2020-12 (the default), 2019-09, \
-                 draft-07, draft-06 and draft-04"
-            ),
-            Self::OutsideReference(uri) => write!(
-                f,
-                "$ref to `{uri}` leaves the schema: network and file references are refused, \
-                 inline what it means under `$defs`"
-            ),
-            Self::Pattern(pattern) => write!(
-                f,
-                "pattern {pattern} is not supported: use a regular expression of moderate size \
-                 without look-around and back-references"
-            ),
-            Self::TooLarge(limit) => write!(f, "the schema is too large: {limit}"),
-            Self::Invalid(why) => write!(f, "not a valid schema: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for SchemaError {}
 
 #[cfg(test)]
 mod tests {
@@ -324,6 +295,21 @@ mod tests {
             assert!(refused(&json!({ "pattern": pattern })).starts_with("pattern "), "{pattern}");
             let error = refused(&json!({ "patternProperties": { pattern: {} } }));
             assert!(error.starts_with("pattern "), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_patterns_of_a_schema_share_a_budget() {
+        let schema = |pattern: &str, count: usize| {
+            let all: Vec<Value> =
+                (0..count).map(|i| json!({ "pattern": format!("{pattern}{i}$") })).collect();
+            json!({ "anyOf": all })
+        };
+        assert!(Schema::compile(&schema(r"^\p{L}{12}x", 2)).is_ok());
+        assert!(refused(&schema(r"^\p{L}{12}x", 16)).starts_with("pattern "));
+        for ordinary in [r"^[a-z0-9-]{1,64}", r"^\w+@[\w.-]+", r"^\d{4}-\d{2}-\d{2}T", r"^[^/\s]+"]
+        {
+            assert!(Schema::compile(&schema(ordinary, 256)).is_ok(), "{ordinary}");
         }
     }
 

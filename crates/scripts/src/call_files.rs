@@ -229,10 +229,10 @@ fn is_of_kernel(path: &Path) -> bool {
 pub(crate) const HEAD: u64 = 8 * 1024;
 
 /// How a file begins.
-pub(crate) fn head(path: &Path) -> Vec<u8> {
+pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = vec![];
-    let read = open_regular(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    read.map_or(vec![], |_| head)
+    open_regular(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// All bytes of a regular file of at most `largest`.

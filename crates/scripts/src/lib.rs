@@ -7,7 +7,6 @@ mod content;
 mod host;
 mod manifest;
 mod offers;
-mod policy;
 mod project;
 mod providers;
 mod redact;
@@ -18,8 +17,7 @@ pub use call::tool::Program;
 pub use compat::mcp_bash::registered::Checks;
 use compat::mcp_bash::{self, registered, remote_token::Remote};
 use futures_util::{StreamExt, stream::BoxStream};
-pub use host::observers::{Observed, Outcome};
-use host::{Environment, Host, secrets};
+use host::{Environment, Host, neighbours::Neighbours, secrets};
 use manifest::icons;
 pub use offers::ui_templates::page_templates;
 use offers::{follow::follow, ui};
@@ -39,7 +37,9 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use zcp::{Catalog, Provider, Server};
+use zcp::{Catalog, Gate, Provider, Server};
+use zcp_policy::Guard;
+pub use zcp_policy::{Observed, Outcome};
 
 /// A folder of scripts. What is in it can be called for as long as this is there, and changes with
 /// it.
@@ -62,23 +62,41 @@ pub struct Scripts {
     mistakes: channel::Receiver<Vec<String>>,
     project: Arc<project::Project>,
     programs: channel::Receiver<Vec<Program>>,
-    has_policy: channel::Receiver<bool>,
+    /// The catalog behind the folder's own policy, for whoever offers it beside others.
+    guarded: channel::Receiver<Arc<Catalog>>,
+    guard: Guard,
     host: Arc<Host>,
     remote: Option<Arc<Remote>>,
-    _following: DropGuard,
+    following: Following,
+    _stop_when_dropped: DropGuard,
 }
 
-/// The processes of a folder's scripts.
+/// The task that follows a folder's changes. It is stopped when its [`Scripts`] are dropped, or by
+/// [`Processes::end`], which also waits for it.
 #[derive(Debug, Clone)]
-pub struct Processes(Arc<Host>);
+struct Following {
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// The processes of a folder's scripts, and the task that follows the folder's changes.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    host: Arc<Host>,
+    guard: Guard,
+    following: Following,
+}
 
 impl Processes {
-    /// Ends those that still run, writes the audit log to its end, and removes what is temporary. For
-    /// when the server has stopped.
+    /// Stops following the folder, ends the processes that still run, writes the audit log to its
+    /// end, and removes what is temporary. For when the server has stopped.
     pub async fn end(&self) {
-        self.0.nursery.close().await;
-        self.0.observers.log.close().await;
-        self.0.remove();
+        self.following.stop.cancel();
+        self.following.tasks.close();
+        self.following.tasks.wait().await;
+        self.host.nursery.close().await;
+        self.guard.close().await;
+        self.host.remove();
     }
 }
 
@@ -89,6 +107,7 @@ pub struct Folder {
     command: Option<PathBuf>,
     env: BTreeMap<String, String>,
     temporary: PathBuf,
+    neighbours: Arc<Neighbours>,
 }
 
 impl Scripts {
@@ -99,6 +118,7 @@ impl Scripts {
             command: None,
             env: Environment::of_process(),
             temporary: std::env::temp_dir(),
+            neighbours: Arc::default(),
         }
     }
 
@@ -133,7 +153,9 @@ impl Scripts {
         // With a layer the transport tells where a call comes from, by which callers share places.
         server = server.layer(tower::layer::util::Identity::new());
         // Clients that show pages are told that there may be some.
-        server.extension(content::UI_EXTENSION, json!({ "mimeTypes": [ui::MIME] })).provide(self)
+        let server = server.extension(content::UI_EXTENSION, json!({ "mimeTypes": [ui::MIME] }));
+        // The policy guards everything that the server offers, so the folder itself is not behind it.
+        server.gate(self.guard.clone()).provide(Unguarded(self))
     }
 
     /// Makes the project's own checks of its health, if it has any.
@@ -148,7 +170,11 @@ impl Scripts {
 
     /// The processes of the folder's scripts, to be waited for when the server has stopped.
     pub fn processes(&self) -> Processes {
-        Processes(self.host.clone())
+        Processes {
+            host: self.host.clone(),
+            guard: self.guard.clone(),
+            following: self.following.clone(),
+        }
     }
 
     /// What the folder's tools are run by now, and whenever something changes.
@@ -166,10 +192,10 @@ impl Scripts {
         self.project.policy.own_files()
     }
 
-    /// Whether the folder says what may be called, now and whenever that changes. That is for its
-    /// own scripts, and for nothing that stands beside them.
-    pub fn has_policy(&self) -> channel::Receiver<bool> {
-        self.has_policy.clone()
+    /// What enforces the folder's policy. [`server`](Self::server) puts it in front of all tools of
+    /// the server, and providing the folder to another server in front of the folder's own.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// The servers that are to stand beside the folder's own scripts, by name. Whoever serves the
@@ -181,7 +207,7 @@ impl Scripts {
     /// A value of the project's files as it is, or the secret it refers to.
     pub async fn revealed(&self, value: &str) -> Result<String, String> {
         match secrets::is_reference(value) {
-            true => secrets::fetch(value, &self.host.environment, &self.project.root).await,
+            true => secrets::fetch(value, &self.host, &self.project.root).await,
             false => Ok(value.to_owned()),
         }
     }
@@ -189,7 +215,7 @@ impl Scripts {
     /// Every call from now on, as it ends. Whoever does not keep up misses the oldest; while nobody
     /// looks on, it costs nothing.
     pub fn observe(&self) -> broadcast::Receiver<Arc<Observed>> {
-        self.host.observers.subscribe()
+        self.guard.observe()
     }
 
     /// What is wrong with the folder now, and whenever that changes. Whatever a mistake concerns is
@@ -212,6 +238,14 @@ impl Folder {
     #[must_use]
     pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary = folder.into();
+        self
+    }
+
+    /// Another folder that the same process serves. What sandboxes of one may write counts for the
+    /// other, and none may write what the other runs or reads its settings from.
+    #[must_use]
+    pub fn beside(mut self, other: &Scripts) -> Self {
+        self.neighbours = other.host.neighbours();
         self
     }
 
@@ -248,7 +282,8 @@ impl Folder {
         env.extend(set.clone());
         let bounds = Bounds::of(&env, mcp_bash::MAX_CONCURRENT);
         let command = self.command.as_deref();
-        let host = Arc::new(Host::new(command, self.env, set, bounds, &self.temporary)?);
+        let host =
+            Arc::new(Host::new(command, self.env, set, bounds, &self.temporary, self.neighbours)?);
         // Watched before it is looked at, so that nothing falls between.
         let folders = project::elsewhere(&root, host.environment.variables()).into_values();
         let watch = FileWatch::new(&root, folders);
@@ -261,12 +296,16 @@ impl Folder {
         }
         let own = project.policy.own_files();
         let (catalogs, catalog) = channel::channel(Arc::new(first.catalog));
-        let (guarding, has_policy) = channel::channel(project.has_policy());
+        let guard = Guard::new(first.policy);
+        let gate: Arc<dyn Gate> = Arc::new(guard.clone());
+        let (behind, guarded) = channel::channel(Arc::new(catalog.borrow().behind(&gate)));
+        let enforced = guard.clone();
         let (complaints, mistakes) = channel::channel(first.mistakes);
         let (tell, updated) = mpsc::channel(1024);
-        let stop = CancellationToken::new();
-        let following = follow(watch, root, host.clone(), own, move |snapshot, changed| {
-            guarding.send_replace(snapshot.project.has_policy());
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let changes = move |snapshot: offers::Snapshot, changed: Vec<String>| {
+            enforced.set(snapshot.policy);
+            behind.send_replace(Arc::new(snapshot.catalog.behind(&gate)));
             catalogs.send_replace(Arc::new(snapshot.catalog));
             running.send_replace(snapshot.programs);
             complaints.send_if_modified(|before| {
@@ -275,8 +314,9 @@ impl Folder {
                 differs
             });
             changed.into_iter().for_each(|uri| drop(tell.try_send(uri)));
-        });
-        TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(following));
+        };
+        let following = follow(tasks.clone(), watch, root, host.clone(), own, changes);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(following));
         let updated = Mutex::new(Some(updated));
         Ok(Scripts {
             catalog,
@@ -284,17 +324,33 @@ impl Folder {
             mistakes,
             project,
             programs,
-            has_policy,
+            guarded,
+            guard,
             host,
             remote,
-            _following: stop.drop_guard(),
+            following: Following { stop: stop.clone(), tasks },
+            _stop_when_dropped: stop.drop_guard(),
         })
+    }
+}
+
+/// A folder whose policy is enforced by the server that offers it.
+#[derive(Debug)]
+struct Unguarded(Scripts);
+
+impl Provider for Unguarded {
+    fn catalog(&self) -> channel::Receiver<Arc<Catalog>> {
+        self.0.catalog.clone()
+    }
+
+    fn updated(&self) -> BoxStream<'static, String> {
+        self.0.updated()
     }
 }
 
 impl Provider for Scripts {
     fn catalog(&self) -> channel::Receiver<Arc<Catalog>> {
-        self.catalog.clone()
+        self.guarded.clone()
     }
 
     fn updated(&self) -> BoxStream<'static, String> {

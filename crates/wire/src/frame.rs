@@ -1,14 +1,12 @@
 //! A JSON-RPC frame, its payload left as text until someone needs it.
 
 use crate::{
-    RpcError,
+    Id, MethodName, RpcError,
     json::{self, Broken, Reader, read_members},
     params::Params,
 };
 use bytes::Bytes;
 use bytestring::ByteString;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 use std::ops::Range;
 
 /// One message between two peers.
@@ -29,7 +27,7 @@ pub struct Request {
     /// Echoed by the response, digit for digit.
     pub id: Id,
     /// For example `tools/call`.
-    pub method: ByteString,
+    pub method: MethodName,
     /// JSON text of an object; absent when the sender gave none.
     pub params: Option<ByteString>,
 }
@@ -38,7 +36,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     /// For example `notifications/progress`.
-    pub method: ByteString,
+    pub method: MethodName,
     /// JSON text of an object; absent when the sender gave none.
     pub params: Option<ByteString>,
 }
@@ -158,68 +156,6 @@ impl Response {
 /// How every frame begins.
 const OPENING: &str = r#"{"jsonrpc":"2.0""#;
 
-/// A request id: a string or an integer of any size, kept as the JSON text it came as.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id(ByteString);
-
-impl Id {
-    /// Maximum length of an id or a progress token, as JSON text, in bytes. Both are kept and
-    /// repeated for as long as a request runs, so longer ones are rejected.
-    pub const LONGEST: usize = 1024;
-
-    /// An integer id.
-    pub fn number(number: i64) -> Self {
-        Self(number.to_string().into())
-    }
-
-    /// A string id.
-    pub fn text(text: &str) -> Self {
-        Self(json::text(text))
-    }
-
-    /// The id as JSON text: `7` or `"seven"`.
-    pub fn as_json(&self) -> &str {
-        &self.0
-    }
-
-    /// Takes the id from JSON text: a string or an integer of at most [`LONGEST`](Self::LONGEST)
-    /// bytes, nothing else.
-    pub fn from_json(json: &str) -> Option<Self> {
-        Self::take(json, || json.to_owned().into())
-    }
-
-    fn take(json: &str, keep: impl FnOnce() -> ByteString) -> Option<Self> {
-        if json.len() > Self::LONGEST {
-            return None;
-        }
-        if json.starts_with('"') {
-            // Two spellings of one string must be one id.
-            return match json::plain_string(json) {
-                Some(_) => Some(Self(keep())),
-                None => serde_json::from_str::<String>(json).ok().map(|text| Self::text(&text)),
-            };
-        }
-        let digits = json.strip_prefix('-').unwrap_or(json);
-        let integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        integer.then(|| Self(keep()))
-    }
-}
-
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::from_json(raw.get())
-            .ok_or_else(|| serde::de::Error::custom("an id is a string or an integer"))
-    }
-}
-
 /// A message that is not a frame, with the id to answer it by if that much could be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Malformed {
@@ -298,6 +234,11 @@ impl Frame {
     /// Reads one frame of JSON text, and fills its parameters in.
     pub fn read<'a>(text: &'a ByteString, params: &mut Params<'a>) -> Result<Self, Malformed> {
         let envelope = Envelope::parse(text, params)?;
+        if !json::is_plain(text.as_bytes()) {
+            let id = envelope.id.and_then(Id::from_json);
+            let why = "a name begins with `$serde_json::private::`, which is reserved";
+            return Err(Malformed { id, error: RpcError::invalid_request(why) });
+        }
         Self::of(text, &envelope)
     }
 
@@ -391,9 +332,9 @@ impl Frame {
     }
 }
 
-fn method_name(text: &ByteString, method: &str) -> Option<ByteString> {
+fn method_name(text: &ByteString, method: &str) -> Option<MethodName> {
     match json::plain_string(method) {
-        Some(name) => Some(text.slice_ref(name)),
+        Some(name) => Some(MethodName::read(name, || text.slice_ref(name))),
         None => serde_json::from_str::<String>(method).ok().map(Into::into),
     }
 }

@@ -1,7 +1,9 @@
 //! JSON text, taken apart and written without values in between.
 
+mod plain;
 mod string;
 
+pub use plain::is_plain;
 pub use string::{from_string, plain_string, push_string};
 
 use bytestring::ByteString;

@@ -37,12 +37,23 @@ impl Lines {
 
     /// The next whole line, if there is one. Blank lines are passed over.
     pub fn next_line(&mut self) -> Option<Line> {
+        self.next_line_or(|_| ())
+    }
+
+    /// The same; `skipped` is shown the bytes of a line that is too long, part by part, before they
+    /// are dropped.
+    pub fn next_line_or(&mut self, mut skipped: impl FnMut(&[u8])) -> Option<Line> {
         loop {
             let newline = memchr::memchr(b'\n', &self.buffer[self.scanned..]);
             let Some(offset) = newline else {
                 self.scanned = self.buffer.len();
-                if self.scanned > self.limit {
-                    self.buffer.clear();
+                if self.skipping || self.scanned > self.limit {
+                    skipped(&self.buffer);
+                    match self.skipping {
+                        true => self.buffer.clear(),
+                        // Gives back the memory that the line has taken so far.
+                        false => self.buffer = BytesMut::new(),
+                    }
                     self.scanned = 0;
                     self.skipping = true;
                 }
@@ -52,6 +63,7 @@ impl Lines {
             self.buffer.advance(1);
             self.scanned = 0;
             if std::mem::take(&mut self.skipping) || line.len() > self.limit {
+                skipped(&line);
                 return Some(Line::TooLong);
             }
             if line.last() == Some(&b'\r') {
@@ -96,5 +108,21 @@ mod tests {
             lines(4, b"ab\r\n\n123456789\ncd"),
             [Line::Text(Bytes::from("ab")), Line::TooLong, Line::Text(Bytes::from("cd"))]
         );
+    }
+
+    #[test]
+    fn a_long_line_is_shown_in_parts_and_not_kept() {
+        let (mut lines, mut shown) = (Lines::new(1000), vec![]);
+        for _ in 0..100 {
+            lines.buffer().extend_from_slice(&[b'x'; 400]);
+            assert_eq!(lines.next_line_or(|part| shown.extend_from_slice(part)), None);
+            assert!(lines.buffer.len() <= 1000, "{}", lines.buffer.len());
+        }
+        // Once it is known to be too long, nothing of it is kept.
+        assert!(lines.buffer.is_empty());
+        lines.buffer().extend_from_slice(b"y\nz\n");
+        let next = lines.next_line_or(|part| shown.extend_from_slice(part));
+        assert_eq!((next, shown.len(), shown.last()), (Some(Line::TooLong), 40_001, Some(&b'y')));
+        assert_eq!(lines.next_line(), Some(Line::Text(Bytes::from("z"))));
     }
 }

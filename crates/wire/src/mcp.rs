@@ -15,11 +15,11 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 
-use crate::{Id, json};
+use crate::{Id, Method, json};
 use bytestring::ByteString;
 use content::Content;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The key in `_meta` of a result for who answered, for display.
@@ -214,7 +214,7 @@ pub enum CacheScope {
 #[derive(Debug, Clone, Default)]
 pub struct ResultMeta {
     /// JSON text of the [`lifecycle::Implementation`] that answered.
-    pub server_info: Option<Arc<RawValue>>,
+    pub server_info: Option<Arc<str>>,
     /// The `subscriptions/listen` that ended.
     pub subscription_id: Option<Id>,
     /// Whatever a handler added.
@@ -227,16 +227,29 @@ impl ResultMeta {
     }
 
     fn write(&self, out: &mut String) {
-        match &self.server_info {
-            Some(info) if self.subscription_id.is_none() && self.extra.is_empty() => {
-                out.push_str("{\"");
-                out.push_str(SERVER_INFO);
-                out.push_str("\":");
-                out.push_str(info.get());
-                out.push('}');
-            }
-            _ => out.push_str(&json::text(self)),
+        out.push('{');
+        let mut separator = "\"";
+        for (name, value) in &self.extra {
+            out.push_str(if separator == "\"" { "" } else { "," });
+            out.push_str(&json::text(name));
+            out.push(':');
+            out.push_str(&json::text(value));
+            separator = ",\"";
         }
+        if let Some(info) = &self.server_info {
+            out.push_str(separator);
+            out.push_str(SERVER_INFO);
+            out.push_str("\":");
+            out.push_str(info);
+            separator = ",\"";
+        }
+        if let Some(id) = &self.subscription_id {
+            out.push_str(separator);
+            out.push_str(SUBSCRIPTION_ID);
+            out.push_str("\":");
+            out.push_str(id.as_json());
+        }
+        out.push('}');
     }
 }
 
@@ -247,7 +260,8 @@ impl Serialize for ResultMeta {
             map.serialize_entry(key, value)?;
         }
         if let Some(info) = &self.server_info {
-            map.serialize_entry(SERVER_INFO, &**info)?;
+            let info: Value = serde_json::from_str(info).map_err(serde::ser::Error::custom)?;
+            map.serialize_entry(SERVER_INFO, &info)?;
         }
         if let Some(id) = &self.subscription_id {
             map.serialize_entry(SUBSCRIPTION_ID, id)?;
@@ -283,25 +297,25 @@ pub enum InputRequest {
 
 impl InputRequest {
     /// The method it is asked by.
-    pub fn method(&self) -> &'static str {
+    pub fn method(&self) -> Method {
         match self {
-            Self::Elicit(_) => "elicitation/create",
-            Self::Sample(_) => "sampling/createMessage",
-            Self::Roots(_) => "roots/list",
+            Self::Elicit(_) => Method::Elicit,
+            Self::Sample(_) => Method::CreateMessage,
+            Self::Roots(_) => Method::ListRoots,
         }
     }
 
     /// As it stands among the requests of a result.
     pub fn to_value(&self) -> Value {
-        json!({ "method": self.method(), "params": self })
+        json!({ "method": self.method().name(), "params": self })
     }
 
     /// A question of its method and its parameters.
     pub fn read(method: &str, params: Value) -> Option<Self> {
-        match method {
-            "elicitation/create" => serde_json::from_value(params).map(Self::Elicit).ok(),
-            "sampling/createMessage" => serde_json::from_value(params).map(Self::Sample).ok(),
-            "roots/list" => serde_json::from_value(params).map(Self::Roots).ok(),
+        match Method::parse(method)? {
+            Method::Elicit => serde_json::from_value(params).map(Self::Elicit).ok(),
+            Method::CreateMessage => serde_json::from_value(params).map(Self::Sample).ok(),
+            Method::ListRoots => serde_json::from_value(params).map(Self::Roots).ok(),
             _ => None,
         }
     }
@@ -323,7 +337,7 @@ mod tests {
             Content { meta: Some(Extra::new()), ..Content::text(odd.clone()) },
             Kind::ToolUse { id: "1".into(), name: odd.clone(), input: json!([1]) }.into(),
         ];
-        let info: Arc<RawValue> = serde_json::value::to_raw_value("me").unwrap().into();
+        let info: Arc<str> = "\"me\"".into();
         for (count, is_error) in (0..=content.len()).flat_map(|n| [(n, true), (n, false)]) {
             let mut reply = Reply::new(Body::CallTool(tools::CallToolResult {
                 content: content[..count].to_vec(),

@@ -5,6 +5,7 @@ use crate::{
     json::{self, Broken, Reader, fill, read_members},
     mcp::tasks,
     meta::Meta,
+    method::Member,
 };
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -80,6 +81,15 @@ impl<'a> Params<'a> {
     /// Refuses parameters that are wrong whatever the method.
     pub fn checked(&self) -> Result<(), RpcError> {
         self.wrong.as_ref().map_or(Ok(()), |why| Err(RpcError::invalid_params(why)))
+    }
+
+    /// The member that names what the request is about.
+    pub fn naming(&self, member: Member) -> Option<&'a str> {
+        match member {
+            Member::Name => self.name,
+            Member::Uri => self.uri,
+            Member::TaskId => self.task_id,
+        }
     }
 
     fn place<'b>(&'b mut self, name: &str) -> Option<&'b mut Option<&'a str>> {

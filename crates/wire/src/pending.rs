@@ -51,6 +51,15 @@ impl Pending {
         (id, receiver)
     }
 
+    /// Whether an id is one that this table gave out, by its prefix.
+    pub fn is_own(&self, id: &Id) -> bool {
+        let own = |prefix: &Arc<str>| {
+            let rest = id.as_json().strip_prefix('"').and_then(|text| text.strip_prefix(&**prefix));
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        };
+        self.prefix.as_ref().is_some_and(own)
+    }
+
     /// Gives up on every request, open and to come: nobody is there to answer any more.
     pub fn abandon(&self) {
         let mut waiting = self.lock();
@@ -70,5 +79,18 @@ impl Pending {
         // Whoever waited may have stopped meanwhile, and then nobody misses the answer.
         let _ = sender.send(response.result);
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_knows_the_ids_it_gave_out() {
+        let (one, other) = (Pending::named("a".into()), Pending::named("ab".into()));
+        let (id, _) = one.open();
+        assert!(one.is_own(&id) && !other.is_own(&id));
+        assert!(!one.is_own(&other.open().0) && !one.is_own(&Id::number(1)));
     }
 }

@@ -14,6 +14,7 @@ mod seal;
 mod server;
 mod shutdown;
 pub mod store;
+mod sync;
 mod transport;
 
 pub use auth::{Caller, PeerAddress, Principal, Scopes, View};
@@ -22,18 +23,20 @@ pub use runtime::{
     Runtime, Service,
     ask::{Answer, Visit},
     call::{Call, Complete, Fault, ListKind, Listing, Offered, Op, Outcome},
-    catalog::{Catalog, Live, Provider},
+    catalog::Catalog,
     changes::Change,
     complete::{Completer, Typed},
     ctx::Ctx,
     error::{CallError, Result},
     extract::{Args, FromCall, State, Uri},
+    gate::{Gate, GatedCall, Notes},
     handler::Handler,
     input::Input,
     layer,
     offer::IntoOffer,
     output::{IntoOutput, Json, Output},
     prompt::{IntoPrompt, Prompt},
+    provider::{Live, Provider},
     rate::RateLimit,
     resource::{Contents, IntoContents, Resource},
     signature::Signature,

@@ -4,10 +4,12 @@ use crate::{
     runtime::{
         Parts, Runtime, Service, Settings,
         call::{Call, Outcome},
-        catalog::{Catalog, Provider},
+        catalog::Catalog,
+        gate::Gate,
         layer::fault,
         offer::IntoOffer,
         prompt::Prompt,
+        provider::Provider,
         resource::Resource,
         skill::Skill,
         tasks::Tasks,
@@ -67,6 +69,7 @@ impl Server {
                 settings: Settings::default(),
                 own: Catalog::default(),
                 providers: vec![],
+                gates: vec![],
                 state: Extensions::new(),
                 store: Arc::new(Memory::default()),
                 keys: KeyRing::generate(),
@@ -189,6 +192,13 @@ impl Server {
             }))
         };
         self.parts.layers.push(Box::new(wrap));
+        self
+    }
+
+    /// Puts a [`Gate`] in front of every tool, whoever offers it: an access policy, say. Of
+    /// several, a call passes the last one first.
+    pub fn gate(mut self, gate: impl Gate) -> Self {
+        self.parts.gates.push(Arc::new(gate));
         self
     }
 

@@ -1,6 +1,6 @@
-//! The clients that start servers, and where each of them has its own: one table for what reads
-//! these files and what writes them.
+//! The clients that start servers, and where each of them has its own.
 
+pub(crate) use super::client_table::CLIENTS;
 use crate::{client_config::edit::Format, home};
 use serde_json::{Map, Value, json};
 use std::{
@@ -14,16 +14,16 @@ use std::{
 pub(crate) struct Client {
     pub(crate) id: &'static str,
     /// What people also call it.
-    aliases: &'static [&'static str],
+    pub(super) aliases: &'static [&'static str],
     pub(crate) name: &'static str,
     /// Where the user's own file may be, newest place first.
-    user: &'static [Place],
+    pub(super) user: &'static [Place],
     /// Where a project's file is, for clients that read one.
-    project: Option<&'static str>,
+    pub(super) project: Option<&'static str>,
     pub(crate) format: Format,
     /// The member of the file that holds the servers.
     pub(crate) servers: &'static str,
-    shape: Shape,
+    pub(super) shape: Shape,
     /// What is left to do when a server is in the file.
     pub(crate) next: &'static str,
 }
@@ -31,17 +31,17 @@ pub(crate) struct Client {
 /// Where a file of the user's is. `~` is the home, `$config` and `$appdata` are where the system
 /// keeps settings.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     /// Variables that say otherwise, each with what follows the folder it names.
-    variables: &'static [(&'static str, &'static str)],
-    linux: &'static str,
-    mac: &'static str,
-    windows: &'static str,
+    pub(super) variables: &'static [(&'static str, &'static str)],
+    pub(super) linux: &'static str,
+    pub(super) mac: &'static str,
+    pub(super) windows: &'static str,
 }
 
 /// How a server is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     /// A command, its words, and its environment.
     Plain,
     /// And first that it is spoken to on standard input and output.
@@ -49,167 +49,6 @@ enum Shape {
     /// As an extension of Goose.
     Goose,
 }
-
-const fn everywhere(path: &'static str) -> Place {
-    Place { variables: &[], linux: path, mac: path, windows: path }
-}
-
-pub(crate) const CLIENTS: [Client; 10] = [
-    Client {
-        id: "claude-code",
-        aliases: &["claudecode"],
-        name: "Claude Code",
-        user: &[Place {
-            variables: &[("CLAUDE_CONFIG_DIR", ".claude.json")],
-            ..everywhere("~/.claude.json")
-        }],
-        project: Some(".mcp.json"),
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Typed,
-        next: "Start a new session of Claude Code; /mcp shows the server there.",
-    },
-    Client {
-        id: "cursor",
-        aliases: &[],
-        name: "Cursor",
-        user: &[everywhere("~/.cursor/mcp.json")],
-        project: Some(".cursor/mcp.json"),
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Plain,
-        next: "Look at the MCP page of Cursor's settings, and switch the server on there.",
-    },
-    Client {
-        id: "gemini",
-        aliases: &["gemini-cli"],
-        name: "Gemini CLI",
-        user: &[Place {
-            variables: &[("GEMINI_CLI_HOME", ".gemini/settings.json")],
-            ..everywhere("~/.gemini/settings.json")
-        }],
-        project: Some(".gemini/settings.json"),
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Plain,
-        next: "Start Gemini CLI again; /mcp shows the server there.",
-    },
-    Client {
-        id: "windsurf",
-        aliases: &["codeium"],
-        name: "Windsurf",
-        user: &[everywhere("~/.codeium/windsurf/mcp_config.json")],
-        project: None,
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Plain,
-        next: "Refresh the MCP servers in Windsurf's Cascade panel.",
-    },
-    Client {
-        id: "codex",
-        aliases: &["codex-cli", "openai-codex"],
-        name: "Codex",
-        user: &[Place {
-            variables: &[("CODEX_HOME", "config.toml")],
-            ..everywhere("~/.codex/config.toml")
-        }],
-        project: Some(".codex/config.toml"),
-        format: Format::Toml,
-        servers: "mcp_servers",
-        shape: Shape::Plain,
-        next: "Start Codex again; /mcp shows the server there. A project's file counts where you trust the project.",
-    },
-    Client {
-        id: "claude-desktop",
-        aliases: &["claudedesktop", "claude-app"],
-        name: "Claude Desktop",
-        user: &[Place {
-            variables: &[],
-            linux: "$config/Claude/claude_desktop_config.json",
-            mac: "~/Library/Application Support/Claude/claude_desktop_config.json",
-            windows: "$appdata/Claude/claude_desktop_config.json",
-        }],
-        project: None,
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Plain,
-        next: "Quit Claude Desktop, and start it again.",
-    },
-    Client {
-        id: "vscode",
-        aliases: &["vs-code", "code", "visual-studio-code", "copilot"],
-        name: "VS Code",
-        user: &[Place {
-            variables: &[("VSCODE_PORTABLE", "user-data/User/mcp.json")],
-            linux: "$config/Code/User/mcp.json",
-            mac: "~/Library/Application Support/Code/User/mcp.json",
-            windows: "$appdata/Code/User/mcp.json",
-        }],
-        project: Some(".vscode/mcp.json"),
-        format: Format::Json,
-        servers: "servers",
-        shape: Shape::Typed,
-        next: "Run `MCP: List Servers` in VS Code, and start the server there.",
-    },
-    Client {
-        id: "zed",
-        aliases: &[],
-        name: "Zed",
-        user: &[Place {
-            variables: &[],
-            linux: "$config/zed/settings.json",
-            mac: "~/.config/zed/settings.json",
-            windows: "$appdata/Zed/settings.json",
-        }],
-        project: Some(".zed/settings.json"),
-        format: Format::Json,
-        servers: "context_servers",
-        shape: Shape::Plain,
-        next: "Zed starts it at once; its agent's settings show it with a green dot.",
-    },
-    Client {
-        id: "goose",
-        aliases: &["block-goose"],
-        name: "Goose",
-        user: &[Place {
-            variables: &[("GOOSE_PATH_ROOT", "config/config.yaml")],
-            linux: "$config/goose/config.yaml",
-            mac: "$config/goose/config.yaml",
-            windows: "$appdata/Block/goose/config/config.yaml",
-        }],
-        project: None,
-        format: Format::Yaml,
-        servers: "extensions",
-        shape: Shape::Goose,
-        next: "Start a new session of Goose.",
-    },
-    Client {
-        id: "cline",
-        aliases: &[],
-        name: "Cline",
-        user: &[
-            Place {
-                variables: &[
-                    ("CLINE_MCP_SETTINGS_PATH", ""),
-                    ("CLINE_DATA_DIR", "settings/cline_mcp_settings.json"),
-                ],
-                ..everywhere("~/.cline/data/settings/cline_mcp_settings.json")
-            },
-            // Where it was before all of its editors shared one.
-            Place {
-                variables: &[],
-                linux: "$config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-                mac: "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-                windows: "$appdata/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-            },
-        ],
-        project: None,
-        format: Format::Json,
-        servers: "mcpServers",
-        shape: Shape::Plain,
-        next: "Cline starts it at once; its MCP servers page shows it.",
-    },
-];
 
 /// The client that somebody means, or which there are.
 pub(crate) fn named(word: &str) -> Result<&'static Client, String> {

@@ -3,7 +3,7 @@
 use crate::{
     client_config::{
         config::Configured,
-        files::{self, Over, Readers},
+        user_files::{self, Over, Readers},
     },
     home, print, questions,
 };
@@ -74,9 +74,9 @@ fn agreed(file: &Path) -> BTreeSet<String> {
 }
 
 fn keep(file: &Path, agreed: &BTreeSet<String>) -> io::Result<()> {
-    fs::create_dir_all(files::folder_of(file))?;
+    fs::create_dir_all(user_files::folder_of(file))?;
     let text = serde_json::to_string(agreed)?;
-    files::whole(file, Readers::Own, Over::Anything, |file| file.write_all(text.as_bytes()))
+    user_files::whole(file, Readers::Own, Over::Anything, |file| file.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use operate::{health, serve, sessions, shell, store, tasks};
 use project::{
     bundle, config, dev, doctor, http, import, install, lint, lock, new, run, test, validate,
 };
-use reach::{call, complete, list, login, ping, prompt, read};
+use reach::{call, complete, describe, list, login, ping, prompt, read};
 use std::error::Error;
 use store::StoreCommand;
 use tasks::TasksCommand;
@@ -40,9 +40,38 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// What to log to standard error: error, warn, info, debug, trace, or a tracing filter.
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
-    pub(crate) log: String,
+    /// What to log to standard error: error, warn, info, debug, trace, or a tracing filter. Default:
+    /// warn, and one line for each call with `zcp serve` over HTTP.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+
+    /// How to write log lines. Default: text, or json with --json.
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Args {
+    /// What is logged.
+    pub(crate) fn log_filter(&self) -> &str {
+        match (&self.log, &self.command) {
+            (Some(filter), _) => filter,
+            // With a client on standard input, standard error is the client's log.
+            (None, Command::Serve(serve)) if !serve.stdio => "warn,zcp::calls=info",
+            (None, _) => "warn",
+        }
+    }
+
+    /// Whether log lines are JSON.
+    pub(crate) fn logs_json(&self) -> bool {
+        self.log_format.map_or(self.json, |format| format == LogFormat::Json)
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -77,6 +106,8 @@ pub(crate) enum Command {
     Bundle(bundle::Bundle),
     /// List what a server offers.
     List(list::List),
+    /// Show the arguments and the description of a tool.
+    Describe(describe::Describe),
     /// Call a tool of a server.
     Call(call::Call),
     /// Read a resource of a server.
@@ -135,6 +166,7 @@ pub(crate) async fn run(command: Command, json: bool) -> Result<(), Box<dyn Erro
         Command::Http(request) => http::run(request).await,
         Command::Serve(serve) => serve::run(serve, json).await,
         Command::List(list) => list::run(list, json).await,
+        Command::Describe(describe) => describe::run(describe, json).await,
         Command::Call(call) => call::run(call, json).await,
         Command::Read(read) => read::run(read, json).await,
         Command::Prompt(prompt) => prompt::run(prompt, json).await,

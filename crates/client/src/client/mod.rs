@@ -15,13 +15,16 @@ use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use task::Task;
 use tool_call::Call;
-use zcp_wire::mcp::{
-    completion::{CompleteResult, Completion, Reference},
-    logging::Level,
-    prompts::{GetPromptResult, Prompt},
-    resources::{ReadResourceResult, Resource, ResourceTemplate},
-    subscriptions::Filter,
-    tools::Tool,
+use zcp_wire::{
+    Method, MethodName,
+    mcp::{
+        completion::{CompleteResult, Completion, Reference},
+        logging::Level,
+        prompts::{GetPromptResult, Prompt},
+        resources::{ReadResourceResult, Resource, ResourceTemplate},
+        subscriptions::Filter,
+        tools::Tool,
+    },
 };
 
 /// A client of one server. Cheap to clone; the way to the server is closed with the last clone.
@@ -71,17 +74,17 @@ impl Client {
 
     /// The resources, page by page as they are wanted.
     pub fn resources(&self) -> impl Stream<Item = Result<Resource>> + Send + 'static {
-        pagination::items(self.connection.clone(), "resources/list")
+        pagination::items(self.connection.clone(), Method::ListResources)
     }
 
     /// The families of resources, page by page as they are wanted.
     pub fn templates(&self) -> impl Stream<Item = Result<ResourceTemplate>> + Send + 'static {
-        pagination::items(self.connection.clone(), "resources/templates/list")
+        pagination::items(self.connection.clone(), Method::ListTemplates)
     }
 
     /// The prompts, page by page as they are wanted.
     pub fn prompts(&self) -> impl Stream<Item = Result<Prompt>> + Send + 'static {
-        pagination::items(self.connection.clone(), "prompts/list")
+        pagination::items(self.connection.clone(), Method::ListPrompts)
     }
 
     /// All tools.
@@ -106,7 +109,7 @@ impl Client {
 
     /// Reads a resource.
     pub async fn read(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
-        self.ask("resources/read", json!({ "uri": uri.into() })).await
+        self.ask(Method::ReadResource, json!({ "uri": uri.into() })).await
     }
 
     /// Gets a prompt, filled.
@@ -115,7 +118,7 @@ impl Client {
         name: impl Into<String>,
         args: BTreeMap<String, String>,
     ) -> Result<GetPromptResult> {
-        self.ask("prompts/get", json!({ "name": name.into(), "arguments": args })).await
+        self.ask(Method::GetPrompt, json!({ "name": name.into(), "arguments": args })).await
     }
 
     /// What an argument could be, given what has been typed of it and the other arguments.
@@ -130,15 +133,15 @@ impl Client {
         if !others.is_empty() {
             params["context"] = json!({ "arguments": others });
         }
-        let result: CompleteResult = self.ask("completion/complete", params).await?;
+        let result: CompleteResult = self.ask(Method::Complete, params).await?;
         Ok(result.completion)
     }
 
     /// Checks that the server answers: with `ping`, or with `server/discover` in revisions without it.
     pub async fn ping(&self) -> Result<()> {
-        let method = match self.connection.now().server.has("ping") {
-            true => "ping",
-            false => "server/discover",
+        let method = match self.connection.now().server.has(Method::Ping) {
+            true => Method::Ping,
+            false => Method::Discover,
         };
         self.ask::<Value>(method, json!({})).await.map(drop)
     }
@@ -146,25 +149,29 @@ impl Client {
     /// From which level on log messages are wanted. Newer servers are told with every request; see
     /// [`Builder::log_level`](crate::Builder::log_level).
     pub async fn set_level(&self, level: Level) -> Result<()> {
-        if !self.connection.now().server.has("logging/setLevel") {
+        if !self.connection.now().server.has(Method::SetLevel) {
             return Err(Error::Unable(
                 "this server is told the level when the client is made: `Builder::log_level`"
                     .into(),
             ));
         }
-        self.ask::<Value>("logging/setLevel", json!({ "level": level })).await.map(drop)
+        self.ask::<Value>(Method::SetLevel, json!({ "level": level })).await.map(drop)
     }
 
     /// Makes any request, and gives its result as it came.
     pub async fn request(&self, method: &str, params: Value) -> Result<Map<String, Value>> {
+        self.send(method.into(), params).await
+    }
+
+    async fn send(&self, method: MethodName, params: Value) -> Result<Map<String, Value>> {
         let params = match params {
             Value::Object(params) => params,
             _ => Map::new(),
         };
         let options = self.connection.settings.options();
-        match method {
-            tool_call::METHOD => tool_call::send(&self.connection, &params, &options).await,
-            _ => self.connection.request(method, &params, &options).await,
+        match method.is(Method::CallTool) {
+            true => tool_call::send(&self.connection, &params, &options).await,
+            false => self.connection.request(method, &params, &options).await,
         }
     }
 
@@ -179,8 +186,8 @@ impl Client {
         link.opened.end.wait().await;
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: &str, params: Value) -> Result<T> {
-        let result = self.request(method, params).await?;
+    async fn ask<T: DeserializeOwned>(&self, method: Method, params: Value) -> Result<T> {
+        let result = self.send(method.into(), params).await?;
         serde_json::from_value(Value::Object(result)).map_err(Error::invalid)
     }
 }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::{collections::HashSet, sync::Arc};
 use zcp_wire::{
+    Method,
     error::INVALID_PARAMS,
     mcp::{
         Listed,
@@ -26,7 +27,7 @@ const PAGES: usize = 10_000;
 /// The items of a list.
 pub(crate) fn items<T>(
     connection: Arc<Connection>,
-    method: &'static str,
+    method: Method,
 ) -> impl Stream<Item = Result<T>> + Send + 'static
 where
     T: Listed + DeserializeOwned + Send + 'static,
@@ -52,7 +53,7 @@ where
 /// A walk through the pages of a list.
 struct Walk {
     connection: Arc<Connection>,
-    method: &'static str,
+    method: Method,
     member: &'static str,
     /// Where the next page begins, if there is one.
     next: Option<Option<String>>,
@@ -107,7 +108,7 @@ fn name(item: &Value) -> String {
 
 /// The tools a server lists, without those whose headers nobody can send.
 pub(crate) fn tools(connection: Arc<Connection>) -> BoxStream<'static, Result<Tool>> {
-    let all = items::<Tool>(connection.clone(), "tools/list");
+    let all = items::<Tool>(connection.clone(), Method::ListTools);
     all.try_filter_map(move |tool| {
         let link = connection.now();
         std::future::ready(Ok(match link.dialect.header_arguments(&tool) {
@@ -116,7 +117,7 @@ pub(crate) fn tools(connection: Arc<Connection>) -> BoxStream<'static, Result<To
                 Some(tool)
             }
             Err(why) => {
-                tracing::warn!("the tool `{}` is left out: {why}", tool.name);
+                connection.settings.tools.leave_out(&tool.name, &why);
                 None
             }
         }))
@@ -127,7 +128,7 @@ pub(crate) fn tools(connection: Arc<Connection>) -> BoxStream<'static, Result<To
 /// One page of a list, and where the next begins.
 async fn page(
     connection: &Connection,
-    method: &str,
+    method: Method,
     member: &str,
     cursor: Option<&str>,
 ) -> Result<(Vec<Value>, Option<String>)> {
@@ -165,6 +166,6 @@ pub(super) async fn check(
 
 /// Lists the tools again, for what is to be remembered of them.
 pub(super) async fn learn_tools(connection: &Arc<Connection>) -> Result<()> {
-    connection.settings.cache.forget_list("tools/list");
+    connection.settings.cache.forget_list(Method::ListTools);
     tools(connection.clone()).try_for_each(|_| std::future::ready(Ok(()))).await
 }

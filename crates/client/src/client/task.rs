@@ -3,7 +3,7 @@
 use super::pagination;
 use crate::{
     connection::{Connection, dialect::TaskDesign},
-    error::{Error, Failure, Late, Result},
+    error::{Error, Late, Result},
     request::round_trip::Options,
     support::{backoff::jittered, deadline::Timeouts, limits},
 };
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 use zcp_wire::{
-    RpcError,
+    Method, RpcError,
     mcp::{tasks::TaskStatus, tools::CallToolResult},
 };
 
@@ -90,13 +90,13 @@ impl Task {
 
     /// How far it is.
     pub async fn state(&self) -> Result<TaskState> {
-        let state = self.ask("tasks/get", Map::new()).await?;
+        let state = self.ask(Method::GetTask, Map::new()).await?;
         serde_json::from_value(Value::Object(state)).map_err(Error::invalid)
     }
 
     /// Asks the server to give it up.
     pub async fn cancel(&self) -> Result<()> {
-        self.ask("tasks/cancel", Map::new()).await.map(drop)
+        self.ask(Method::CancelTask, Map::new()).await.map(drop)
     }
 
     /// Waits for its result. What it asks on the way is answered as for any call.
@@ -134,11 +134,11 @@ impl Task {
             if begun.elapsed() > self.options.timeouts.total {
                 return Err(self.late());
             }
-            let mut seen = match self.ask("tasks/get", Map::new()).await {
+            let mut seen = match self.ask(Method::GetTask, Map::new()).await {
                 // It goes on, whether or not it can be looked at just now; but not for ever.
-                Err(Error::Lost(
-                    Failure::Gone(_) | Failure::Status { status: 429 | 500.., .. },
-                )) if heard.elapsed() < self.options.timeouts.idle => {
+                Err(Error::Lost(failure))
+                    if failure.may_pass() && heard.elapsed() < self.options.timeouts.idle =>
+                {
                     tokio::time::sleep(jittered(wait)).await;
                     wait = (wait * 2).min(LONGEST);
                     continue;
@@ -176,7 +176,7 @@ impl Task {
     async fn wait_for_result(&self) -> Result<Map<String, Value>> {
         let total = self.options.timeouts.total;
         let options = Options { timeouts: Timeouts { idle: total, total }, ..self.options.clone() };
-        self.connection.request("tasks/result", &self.params(Map::new()), &options).await
+        self.connection.request(Method::TaskResult, &self.params(Map::new()), &options).await
     }
 
     fn late(&self) -> Error {
@@ -204,7 +204,7 @@ impl Task {
         let answers = self.connection.answers(&new).await?;
         answered.extend(new.into_iter().map(|(key, _)| key));
         let params = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
-        self.ask("tasks/update", params).await.map(drop)
+        self.ask(Method::UpdateTask, params).await.map(drop)
     }
 
     fn params(&self, mut params: Map<String, Value>) -> Map<String, Value> {
@@ -212,7 +212,7 @@ impl Task {
         params
     }
 
-    async fn ask(&self, method: &str, params: Map<String, Value>) -> Result<Map<String, Value>> {
+    async fn ask(&self, method: Method, params: Map<String, Value>) -> Result<Map<String, Value>> {
         self.connection.request(method, &self.params(params), &self.options).await
     }
 }
@@ -232,7 +232,7 @@ impl Drop for Followed {
     fn drop(&mut self) {
         let Some(task) = self.0.take() else { return };
         let params = task.params(Map::new());
-        task.connection.send_in_background("tasks/cancel", params, async || Some(()));
+        task.connection.send_in_background(Method::CancelTask, params, async || Some(()));
     }
 }
 

@@ -21,9 +21,7 @@ use crate::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
-use zcp_wire::mcp::tools::CallToolResult;
-
-pub(super) const METHOD: &str = "tools/call";
+use zcp_wire::{Method, mcp::tools::CallToolResult};
 
 /// A tool to be called.
 ///
@@ -182,7 +180,7 @@ pub(super) async fn send(
     options: &Options,
 ) -> Result<Map<String, Value>> {
     let sending = async {
-        let error = match connection.request(METHOD, params, options).await {
+        let error = match connection.request(Method::CallTool, params, options).await {
             Err(error) => error,
             answered => return answered,
         };
@@ -191,7 +189,7 @@ pub(super) async fn send(
             return Err(error);
         }
         pagination::learn_tools(connection).await?;
-        connection.request(METHOD, params, options).await
+        connection.request(Method::CallTool, params, options).await
     };
     within(options.timeouts.total, sending).await
 }

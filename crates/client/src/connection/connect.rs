@@ -19,11 +19,12 @@ use std::{
     time::Duration,
 };
 use zcp_wire::{
-    Peer, Revision,
-    error::{HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION},
+    Method, MethodName, Peer, Revision,
+    error::UNSUPPORTED_PROTOCOL_VERSION,
     mcp::lifecycle::{DiscoverResult, InitializeResult},
     meta,
     revision::Era,
+    status,
 };
 
 /// Opens a way, and finds out what is spoken on it.
@@ -69,9 +70,9 @@ async fn remembered(settings: &Arc<Settings>, endpoint: &dyn Endpoint) -> Result
 fn tells_nothing(error: &Error) -> bool {
     let Error::Lost(failure) = error else { return false };
     match failure {
-        Failure::Denied(_) => true,
+        Failure::Denied(_) | Failure::TooLong(_) => true,
         Failure::Gone(_) => false,
-        Failure::Status { status, .. } => matches!(status, 401 | 403 | 407 | 429 | 500..),
+        Failure::Status { status, .. } => status::tells_no_age(*status),
     }
 }
 
@@ -97,13 +98,8 @@ async fn probe(
         Err(error) => error,
     };
     match &error {
-        Error::Refused(refused) => match refused.code {
-            UNSUPPORTED_PROTOCOL_VERSION | HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY => {
-                Err(error)
-            }
-            _ => handshake(settings, endpoint, opened).await,
-        },
-        Error::Invalid(_) => handshake(settings, endpoint, opened).await,
+        Error::Refused(refused) if status::is_stateless(refused.code) => Err(error),
+        Error::Refused(_) | Error::Invalid(_) => handshake(settings, endpoint, opened).await,
         Error::Late(_) if may_be_silent => {
             let server = match initialize(settings, &opened, offer(settings)).await {
                 // It is no old one: it was only slow.
@@ -129,12 +125,12 @@ async fn probe(
 async fn discover(settings: &Settings, peer: &dyn Peer, idle: Duration) -> Result<Server> {
     let timeouts = Timeouts { idle, ..settings.timeouts };
     let options = Options { timeouts, on_progress: None };
-    let (revision, method) = (settings.stateless, "server/discover");
+    let (revision, method) = (settings.stateless, MethodName::from(Method::Discover));
     let dialect = Stateless { revision };
     // A server that names the revision we speak is asked once more.
     for last in [false, true] {
         let (id, mut params, fate) = (settings.ids.next(), Map::new(), Fate::default());
-        let headers = dialect.prepare(settings, method, &mut params, &id);
+        let headers = dialect.prepare(settings, &method, &mut params, &id);
         let round_trip = RoundTrip {
             handlers: &settings.handlers,
             peer,
@@ -142,7 +138,7 @@ async fn discover(settings: &Settings, peer: &dyn Peer, idle: Duration) -> Resul
             options: &options,
             fate: &fate,
         };
-        match round_trip.send(id, method, &params, opening(headers)).await {
+        match round_trip.send(id, method.clone(), &params, opening(headers)).await {
             Err(Error::Refused(error)) if error.code == UNSUPPORTED_PROTOCOL_VERSION => {
                 let data = error.data.clone().unwrap_or_default();
                 let supported = data["supported"].as_array().cloned().unwrap_or_default();
@@ -188,7 +184,10 @@ async fn handshake(
         Ok(server) => return Ok(link(settings, opened, server)),
         Err(error) => error,
     };
-    let is_older = matches!(&error, Error::Lost(Failure::Status { status: 400 | 404 | 405, .. }));
+    let is_older = matches!(
+        &error,
+        Error::Lost(Failure::Status { status, .. }) if status::may_be_2024(*status)
+    );
     match endpoint.older().filter(|_| is_older) {
         Some(older) => {
             let opened = older.open().await.map_err(|_| error)?;
@@ -214,7 +213,7 @@ async fn initialize(settings: &Settings, opened: &Opened, offer: Revision) -> Re
         ("clientInfo".to_owned(), json!(settings.info)),
     ]);
     let (id, extensions) = (settings.ids.next(), opening(HeaderMap::new()));
-    let mut result = round_trip.send(id, "initialize", &params, extensions).await?;
+    let mut result = round_trip.send(id, Method::Initialize.into(), &params, extensions).await?;
     // Some servers leave out what they have nothing to say about.
     result.entry("capabilities").or_insert_with(|| json!({}));
     let found: InitializeResult = serde_json::from_value(Value::Object(result))
@@ -233,7 +232,7 @@ async fn initialize(settings: &Settings, opened: &Opened, offer: Revision) -> Re
         capabilities: found.capabilities,
         instructions: found.instructions,
     };
-    events::notify(&*opened.peer, revision, "notifications/initialized").await;
+    events::notify(&*opened.peer, revision, Method::Initialized).await;
     Ok(server)
 }
 

@@ -85,7 +85,7 @@ impl Eras {
         change(&mut known);
         if let Some(file) = &self.0.file
             && let Ok(text) = serde_json::to_string(&*known)
-            && let Err(error) = crate::support::files::replace(file, text.as_bytes())
+            && let Err(error) = crate::support::own_files::replace(file, text.as_bytes())
         {
             tracing::debug!("what was found out is not kept: {}: {error}", file.display());
         }

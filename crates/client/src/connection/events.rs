@@ -13,10 +13,10 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use zcp_wire::{Frame, Notification, Peer, Revision};
+use zcp_wire::{Frame, Method, Notification, Peer, Revision};
 
 /// Tells the server something.
-pub(super) async fn notify(peer: &dyn Peer, revision: Revision, method: &'static str) {
+pub(super) async fn notify(peer: &dyn Peer, revision: Revision, method: Method) {
     let mut extensions = Extensions::new();
     extensions.insert(Headers(version_header(revision)));
     let said = Notification { method: method.into(), params: None };

@@ -13,7 +13,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use zcp_wire::{
-    Peer, Revision,
+    Method, MethodName, Peer, Revision,
     mcp::{capabilities::ServerCapabilities, lifecycle::Implementation},
 };
 
@@ -33,8 +33,8 @@ pub struct Server {
 
 impl Server {
     /// Whether a method is one of the revision that is spoken.
-    pub(crate) fn has(&self, method: &str) -> bool {
-        self.revision.has(method)
+    pub(crate) fn has(&self, method: Method) -> bool {
+        method.is_in(self.revision)
     }
 }
 
@@ -69,7 +69,7 @@ impl Link {
     pub(super) async fn send(
         &self,
         settings: &Settings,
-        method: &str,
+        method: &MethodName,
         mut params: Map<String, Value>,
         options: &Options,
         fate: &Fate,
@@ -85,6 +85,6 @@ impl Link {
             options,
             fate,
         };
-        round_trip.send(id, method, &params, extensions).await
+        round_trip.send(id, method.clone(), &params, extensions).await
     }
 }

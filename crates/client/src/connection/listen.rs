@@ -19,10 +19,9 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use zcp_wire::{Frame, Frames, Notification, Request, json::text, mcp::subscriptions::Filter};
-
-const METHOD: &str = "subscriptions/listen";
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+use zcp_wire::{
+    Frame, Frames, Method, Notification, Request, json::text, mcp::subscriptions::Filter,
+};
 
 pub(super) async fn open(connection: Arc<Connection>, filter: Filter) -> Result<Changes> {
     let mut listening = Listening { connection, filter, asked: None, wait: FIRST };
@@ -48,7 +47,7 @@ impl Listening {
         let acknowledged = async {
             loop {
                 match asked.frames.next().await {
-                    Some(Frame::Notification(said)) if &*said.method == ACKNOWLEDGED => {
+                    Some(Frame::Notification(said)) if said.method.is(Method::Listening) => {
                         return Ok(honoured(&said));
                     }
                     Some(Frame::Response(response)) => {
@@ -123,8 +122,9 @@ impl Listening {
         let (link, settings) = (self.connection.link().await?, &self.connection.settings);
         let id = settings.ids.next();
         let mut params = Map::from_iter([("notifications".to_owned(), json!(self.filter))]);
-        let headers = link.dialect.prepare(settings, METHOD, &mut params, &id);
-        let request = Request { id, method: METHOD.into(), params: Some(text(&params)) };
+        let method = Method::Listen.into();
+        let headers = link.dialect.prepare(settings, &method, &mut params, &id);
+        let request = Request { id, method, params: Some(text(&params)) };
         let mut extensions = Extensions::new();
         extensions.insert(Headers(headers));
         let fate = Fate::default();

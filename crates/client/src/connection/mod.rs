@@ -25,6 +25,7 @@ use std::{
     time::Duration,
 };
 use subscribe::Subscriptions;
+use zcp_wire::Method;
 
 /// How long the server may take to answer a request that nobody waits for.
 const BACKGROUND: Duration = Duration::from_secs(2);
@@ -84,7 +85,7 @@ impl Connection {
     /// is still to be sent; what it gives is held until the answer is there.
     pub(crate) fn send_in_background<T, F>(
         &self,
-        method: &'static str,
+        method: Method,
         params: Map<String, Value>,
         when: impl FnOnce() -> F + Send + 'static,
     ) where
@@ -100,7 +101,7 @@ impl Connection {
             let sending = async {
                 let Some(_held) = when().await else { return };
                 let (options, fate) = (settings.options(), Fate::default());
-                let _ = link.send(&settings, method, params, &options, &fate).await;
+                let _ = link.send(&settings, &method.into(), params, &options, &fate).await;
             };
             let _ = tokio::time::timeout(BACKGROUND, sending).await;
         });

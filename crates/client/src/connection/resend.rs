@@ -8,25 +8,7 @@ use crate::{
 };
 use serde_json::{Map, Value};
 use std::time::Duration;
-
-/// Methods that may be sent again when the answer was lost: asking twice does nothing twice.
-const IDEMPOTENT: &[&str] = &[
-    "tools/list",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "completion/complete",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "logging/setLevel",
-    "ping",
-    "server/discover",
-    "tasks/get",
-    "tasks/list",
-    "tasks/result",
-];
+use zcp_wire::MethodName;
 
 /// Why a request was not answered, and whether it may be sent again.
 struct Failed {
@@ -38,21 +20,22 @@ impl Connection {
     /// Makes a request, within the total timeout of its options.
     pub(crate) async fn request(
         &self,
-        method: &str,
+        method: impl Into<MethodName>,
         params: &Map<String, Value>,
         options: &Options,
     ) -> Result<Map<String, Value>> {
-        within(options.timeouts.total, self.cached_or_sent(method, params, options)).await
+        let method = method.into();
+        within(options.timeouts.total, self.cached_or_sent(&method, params, options)).await
     }
 
     async fn cached_or_sent(
         &self,
-        method: &str,
+        method: &MethodName,
         params: &Map<String, Value>,
         options: &Options,
     ) -> Result<Map<String, Value>> {
         let whom = Whom { client: self.number, principal: self.endpoint.principal() };
-        let wanted = match self.settings.cache.look(method, params, whom) {
+        let wanted = match self.settings.cache.look(method.known(), params, whom) {
             Ok(result) => return Ok(result),
             Err(wanted) => wanted,
         };
@@ -67,7 +50,7 @@ impl Connection {
     /// Sends a request, and a second time if the first attempt failed and that is safe.
     async fn send(
         &self,
-        method: &str,
+        method: &MethodName,
         params: &Map<String, Value>,
         options: &Options,
     ) -> Result<Answered> {
@@ -82,7 +65,7 @@ impl Connection {
     /// Sends a request once, and opens a connection first if there is none.
     async fn attempt(
         &self,
-        method: &str,
+        method: &MethodName,
         params: &Map<String, Value>,
         options: &Options,
     ) -> Result<Answered, Failed> {
@@ -98,7 +81,7 @@ impl Connection {
 
 /// Finds out what an error means for the link, which may be lost, and for the request: whether it
 /// may be sent again.
-fn examine(link: &Link, method: &str, error: &Error, fate: &Fate) -> bool {
+fn examine(link: &Link, method: &MethodName, error: &Error, fate: &Fate) -> bool {
     if link.dialect.recovery(error, fate) == Some(Recovery::Reopen) {
         link.lose();
         return true;
@@ -106,7 +89,7 @@ fn examine(link: &Link, method: &str, error: &Error, fate: &Fate) -> bool {
     if let Error::Lost(Failure::Gone(_)) = error {
         link.lose();
         // The server may have carried the request out before it was gone.
-        return IDEMPOTENT.contains(&method);
+        return method.known().is_some_and(|method| method.may_repeat(|| false));
     }
     false
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use zcp_wire::{RpcError, error::METHOD_NOT_FOUND};
+use zcp_wire::{Method, MethodName, RpcError, error::METHOD_NOT_FOUND};
 
 /// What a request was answered with at last.
 pub(super) struct Answered {
@@ -23,7 +23,7 @@ impl Connection {
     pub(super) async fn rounds(
         &self,
         link: &Link,
-        method: &str,
+        method: &MethodName,
         mut params: Map<String, Value>,
         options: &Options,
         fate: &Fate,
@@ -58,12 +58,17 @@ impl Connection {
     }
 
     /// Whether a result is a question; an error if it is of no kind that may come.
-    fn wants_input(&self, link: &Link, method: &str, result: &Map<String, Value>) -> Result<bool> {
+    fn wants_input(
+        &self,
+        link: &Link,
+        method: &MethodName,
+        result: &Map<String, Value>,
+    ) -> Result<bool> {
         let kind = result.get("resultType").map(|kind| kind.as_str().unwrap_or_default());
         match kind {
             None | Some("complete") => Ok(false),
             // Only a call can go on as a task.
-            Some("task") if self.settings.tasks && method == "tools/call" => Ok(false),
+            Some("task") if self.settings.tasks && method.is(Method::CallTool) => Ok(false),
             Some("input_required") if link.dialect.questions() == Questions::AsResults => Ok(true),
             Some(other) => Err(Error::Invalid(format!("`{other}` is no kind of result"))),
         }
@@ -80,7 +85,7 @@ impl Connection {
             let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
             let empty = json!({});
             let params = question.get("params").unwrap_or(&empty);
-            let answer = self.settings.handlers.answers.answer(method, params).await;
+            let answer = self.settings.handlers.answers.answer(&method.into(), params).await;
             answers.insert(key.clone(), answer.map_err(|error| unanswered(method, &error))?);
         }
         Ok(answers)

@@ -9,13 +9,15 @@ use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
-use tokio::sync::broadcast;
-use zcp_wire::mcp::subscriptions::Filter;
+use tokio::{sync::broadcast, time::Instant};
+use zcp_wire::{Method, mcp::subscriptions::Filter};
 
 pub(super) async fn open(connection: Arc<Connection>, filter: Filter) -> Result<Changes> {
     let receiver = connection.settings.changes.subscribe();
-    let mut subscribed = Subscribed { connection, filter: filter.clone() };
+    let mut subscribed =
+        Subscribed { connection, filter: filter.clone(), wait: FIRST, reached: None };
     subscribed.filter.resource_subscriptions.clear();
     for uri in &filter.resource_subscriptions {
         // Counted first: whoever stops waiting takes it along.
@@ -31,7 +33,7 @@ pub(super) async fn open(connection: Arc<Connection>, filter: Filter) -> Result<
         ..filter
     };
     // The client stays while somebody listens.
-    Ok(Changes::new(honoured, (receiver, subscribed), async |(mut receiver, subscribed)| {
+    Ok(Changes::new(honoured, (receiver, subscribed), async |(mut receiver, mut subscribed)| {
         loop {
             let change = match receiver.recv().await {
                 Ok(change) => change,
@@ -52,22 +54,34 @@ pub(super) async fn open(connection: Arc<Connection>, filter: Filter) -> Result<
 struct Subscribed {
     connection: Arc<Connection>,
     filter: Filter,
+    /// How long is waited before the server is reached again the next time.
+    wait: Duration,
+    /// When it was reached again the last time.
+    reached: Option<Instant>,
 }
 
 impl Subscribed {
     /// Makes the subscriptions again, at a server that may have to be reached again first: a new
-    /// session knows of none.
-    async fn again(&self) {
-        let mut wait = FIRST;
-        while self.connection.link().await.is_err() {
-            tokio::time::sleep(jittered(wait)).await;
-            wait = (wait * 2).min(LONGEST);
+    /// session knows of none. One that is lost again soon is waited for longer each time.
+    async fn again(&mut self) {
+        match self.reached {
+            Some(reached) if reached.elapsed() < LONGEST => self.pause().await,
+            _ => self.wait = FIRST,
         }
+        while self.connection.link().await.is_err() {
+            self.pause().await;
+        }
+        self.reached = Some(Instant::now());
         for uri in &self.filter.resource_subscriptions {
             if let Err(why) = self.connection.subscribe(uri).await {
                 tracing::warn!("changes of `{uri}` are not told any more: {why}");
             }
         }
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(jittered(self.wait)).await;
+        self.wait = (self.wait * 2).min(LONGEST);
     }
 }
 
@@ -78,7 +92,7 @@ impl Drop for Subscribed {
                 continue;
             }
             let (all, params) = (self.connection.subscriptions.clone(), uri_of(&uri));
-            self.connection.send_in_background("resources/unsubscribe", params, async move || {
+            self.connection.send_in_background(Method::Unsubscribe, params, async move || {
                 let turn = all.turn.clone().lock_owned().await;
                 // Somebody may have come while this one left.
                 all.is_alone(&uri).then_some(turn)
@@ -125,6 +139,6 @@ impl Connection {
     async fn subscribe(&self, uri: &str) -> Result<()> {
         let _turn = self.subscriptions.turn.lock().await;
         let options = self.settings.options();
-        self.request("resources/subscribe", &uri_of(uri), &options).await.map(drop)
+        self.request(Method::Subscribe, &uri_of(uri), &options).await.map(drop)
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens and registrations between runs: in files that only their user can read.
 
-use crate::support::files;
+use crate::support::own_files;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
@@ -51,7 +51,7 @@ impl Vault {
     }
 
     pub(super) fn save<T: Serialize>(&self, what: Kept<'_>, value: &T) -> io::Result<()> {
-        files::replace(&self.file(what, "json"), &serde_json::to_vec(value)?)
+        own_files::replace(&self.file(what, "json"), &serde_json::to_vec(value)?)
     }
 
     pub(super) fn remove(&self, what: Kept<'_>) -> io::Result<()> {
@@ -64,8 +64,8 @@ impl Vault {
     /// Waits for the turn to change something; it ends when what this gives is dropped, and with
     /// the process.
     pub(super) async fn lock(&self, what: Kept<'_>) -> io::Result<File> {
-        files::make_folder(&self.folder)?;
-        let file = files::own(&self.file(what, "lock"))?;
+        own_files::make_folder(&self.folder)?;
+        let file = own_files::own(&self.file(what, "lock"))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),

@@ -8,10 +8,12 @@ use futures_util::{
     future::{AbortHandle, BoxFuture, abortable},
     stream::FuturesUnordered,
 };
-use serde::Deserialize;
 use serde_json::json;
 use std::{collections::HashMap, future::pending};
-use zcp_wire::{Frame, Id, Notification, Peer, Request, Response, RpcError, json::text};
+use zcp_wire::{
+    Frame, Id, Method, Notification, Peer, Request, Response, RpcError,
+    json::{self, text},
+};
 
 /// Questions that are answered at the same time.
 const MOST: usize = 64;
@@ -89,17 +91,18 @@ impl<'a> Answering<'a> {
     /// Gives up the question that the server wants answered no more; false if it says something
     /// else.
     pub(crate) fn withdraw(&mut self, said: &Notification) -> bool {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Cancelled {
-            request_id: Id,
-        }
-        if &*said.method != "notifications/cancelled" {
+        if !said.method.is(Method::Cancelled) {
             return false;
         }
         let params = said.params.as_deref().unwrap_or("{}");
-        if let Ok(cancelled) = serde_json::from_str::<Cancelled>(params)
-            && let Some(asked) = self.close(&cancelled.request_id)
+        let mut cancelled = None;
+        let is_whole = json::members(params, |name, value| {
+            if name == "requestId" {
+                cancelled = Id::from_json(value);
+            }
+        });
+        if let Some(id) = cancelled.filter(|_| is_whole)
+            && let Some(asked) = self.close(&id)
         {
             asked.answer.abort();
         }

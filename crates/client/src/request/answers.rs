@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
 use zcp_wire::{
-    RpcError,
+    Method, MethodName, RpcError,
     mcp::{
         capabilities::ClientCapabilities,
         content::Kind,
@@ -95,18 +95,20 @@ impl Answers {
     }
 
     /// Answers a question, by its method.
-    pub(crate) async fn answer(&self, method: &str, params: &Value) -> Answer<Value> {
-        match (method, &self.elicit, &self.sample, &self.roots) {
-            ("ping", ..) => Ok(json!({})),
-            ("elicitation/create", Some(elicit), ..) => {
+    pub(crate) async fn answer(&self, method: &MethodName, params: &Value) -> Answer<Value> {
+        match (method.known(), &self.elicit, &self.sample, &self.roots) {
+            (Some(Method::Ping), ..) => Ok(json!({})),
+            (Some(Method::Elicit), Some(elicit), ..) => {
                 written(&self.elicitation(elicit, read(params)?).await?)
             }
-            ("sampling/createMessage", _, Some(sample), _) => {
+            (Some(Method::CreateMessage), _, Some(sample), _) => {
                 let question = read(params)?;
                 self.check_sampling(&question).map_err(RpcError::invalid_params)?;
                 written(&sample(question).await?)
             }
-            ("roots/list", _, _, Some(roots)) => written(&ListRootsResult { roots: roots.clone() }),
+            (Some(Method::ListRoots), _, _, Some(roots)) => {
+                written(&ListRootsResult { roots: roots.clone() })
+            }
             _ => Err(RpcError::method_not_found(method)),
         }
     }

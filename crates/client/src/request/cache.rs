@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use zcp_wire::{ByteString, json::text, mcp::subscriptions::covers};
+use zcp_wire::{ByteString, Method, json::text, mcp::subscriptions::covers};
 
 /// Bytes that are kept at most, names and what each entry takes beside its text included.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -16,12 +16,12 @@ const ENTRY: usize = 256;
 /// The longest anything is kept, whatever its server says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Methods whose results may be kept, and the member of their params that tells them apart.
-const KEPT: &[(&str, &str)] = &[
-    ("tools/list", "cursor"),
-    ("prompts/list", "cursor"),
-    ("resources/list", "cursor"),
-    ("resources/templates/list", "cursor"),
-    ("resources/read", "uri"),
+const KEPT: &[(Method, &str)] = &[
+    (Method::ListTools, "cursor"),
+    (Method::ListPrompts, "cursor"),
+    (Method::ListResources, "cursor"),
+    (Method::ListTemplates, "cursor"),
+    (Method::ReadResource, "uri"),
 ];
 
 /// Results that may be used again. Clients of one server may share one: what the server marks
@@ -40,7 +40,7 @@ struct Kept {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    method: &'static str,
+    method: Method,
     which: Option<String>,
     /// Whom it was told; none if it is for all.
     whom: Option<Whom>,
@@ -60,7 +60,7 @@ struct Entry {
 
 /// A result that was looked for, and may be kept when it comes.
 pub(crate) struct Wanted {
-    method: &'static str,
+    method: Method,
     which: Option<String>,
     whom: Whom,
     forgotten: u64,
@@ -81,14 +81,15 @@ impl Cache {
     /// What a request would be answered with; or how to keep its answer, if it may be.
     pub(crate) fn look(
         &self,
-        method: &str,
+        method: Option<Method>,
         params: &Map<String, Value>,
         whom: Whom,
     ) -> Result<Map<String, Value>, Option<Wanted>> {
-        let Some((method, member)) = KEPT.iter().find(|(name, _)| *name == method) else {
+        let Some((method, member)) = KEPT.iter().copied().find(|(kept, _)| Some(*kept) == method)
+        else {
             return Err(None);
         };
-        let which = params.get(*member).and_then(Value::as_str).map(str::to_owned);
+        let which = params.get(member).and_then(Value::as_str).map(str::to_owned);
         let mut kept = self.lock();
         for whom in [Some(whom), None] {
             let key = Key { method, which: which.clone(), whom };
@@ -120,13 +121,13 @@ impl Cache {
         let mut kept = self.lock();
         kept.forgotten += 1;
         kept.retain(|key, _| match change {
-            Change::Tools => key.method != "tools/list",
-            Change::Prompts => key.method != "prompts/list",
+            Change::Tools => key.method != Method::ListTools,
+            Change::Prompts => key.method != Method::ListPrompts,
             Change::Resources => {
-                !matches!(key.method, "resources/list" | "resources/templates/list")
+                !matches!(key.method, Method::ListResources | Method::ListTemplates)
             }
             Change::Resource(uri) => {
-                let read = key.which.as_deref().filter(|_| key.method == "resources/read");
+                let read = key.which.as_deref().filter(|_| key.method == Method::ReadResource);
                 read.is_none_or(|read| !covers(read, uri) && !covers(uri, read))
             }
             Change::All => false,
@@ -134,7 +135,7 @@ impl Cache {
     }
 
     /// Forgets the pages of a list.
-    pub(crate) fn forget_list(&self, method: &str) {
+    pub(crate) fn forget_list(&self, method: Method) {
         let mut kept = self.lock();
         kept.forgotten += 1;
         kept.retain(|key, _| key.method != method);
@@ -193,7 +194,7 @@ mod tests {
     fn names_count_as_well_as_texts() {
         let mut kept = Kept::default();
         let insert = |kept: &mut Kept, which: String| {
-            let key = Key { method: "resources/read", which: Some(which), whom: None };
+            let key = Key { method: Method::ReadResource, which: Some(which), whom: None };
             let entry = Entry { text: "{}".into(), end: Instant::now() + LONGEST };
             kept.insert(key, entry);
         };

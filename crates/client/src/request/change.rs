@@ -3,7 +3,7 @@
 use crate::{support::limits, transport::GAP};
 use serde::Deserialize;
 use zcp_wire::{
-    Notification,
+    Method, Notification,
     mcp::subscriptions::{Filter, covers},
 };
 
@@ -30,12 +30,12 @@ impl Change {
         struct Updated {
             uri: String,
         }
-        Some(match &*said.method {
-            GAP => Self::All,
-            "notifications/tools/list_changed" => Self::Tools,
-            "notifications/prompts/list_changed" => Self::Prompts,
-            "notifications/resources/list_changed" => Self::Resources,
-            "notifications/resources/updated" => {
+        Some(match said.method.known() {
+            None if said.method == GAP => Self::All,
+            Some(Method::ToolsChanged) => Self::Tools,
+            Some(Method::PromptsChanged) => Self::Prompts,
+            Some(Method::ResourcesChanged) => Self::Resources,
+            Some(Method::ResourceUpdated) => {
                 let updated: Updated = serde_json::from_str(said.params.as_deref()?).ok()?;
                 // Nobody subscribes to one that is longer.
                 (updated.uri.len() <= limits::URI).then_some(Self::Resource(updated.uri))?

@@ -3,7 +3,7 @@
 use super::{answers::Answers, round_trip::Progress};
 use crate::support::{deadline::Pause, limits};
 use std::sync::Arc;
-use zcp_wire::{Notification, mcp::logging::LogMessage};
+use zcp_wire::{Method, Notification, mcp::logging::LogMessage};
 
 pub(crate) type OnLog = Arc<dyn Fn(LogMessage) + Send + Sync>;
 pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
@@ -22,7 +22,7 @@ pub(crate) struct Handlers {
 impl Handlers {
     /// Gives a log message to its handler; anything else is left alone.
     pub(crate) fn log(&self, said: &Notification) {
-        if &*said.method != "notifications/message" {
+        if !said.method.is(Method::LogMessage) {
             return;
         }
         let params = said.params.as_deref().unwrap_or("{}");

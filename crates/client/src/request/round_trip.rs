@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::{Instant, timeout_at};
-use zcp_wire::{Frame, Id, Notification, Peer, Request, json::text};
+use zcp_wire::{Frame, Id, Method, MethodName, Notification, Peer, Request, json::text};
 
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -61,16 +61,12 @@ impl RoundTrip<'_> {
     pub(crate) async fn send(
         &self,
         id: Id,
-        method: &str,
+        method: MethodName,
         params: &Map<String, Value>,
         mut extensions: Extensions,
     ) -> Result<Map<String, Value>> {
         extensions.insert(self.fate.clone());
-        let request = Request {
-            id: id.clone(),
-            method: method.to_owned().into(),
-            params: Some(text(params)),
-        };
+        let request = Request { id: id.clone(), method, params: Some(text(params)) };
         let mut frames = self.peer.send(Frame::Request(request), extensions);
         let Timeouts { idle, total } = self.options.timeouts;
         let last = after(total);
@@ -127,7 +123,7 @@ impl RoundTrip<'_> {
 
     /// Takes what is said on the way; true for a sign of progress.
     fn hear(&self, said: &Notification) -> bool {
-        if &*said.method != "notifications/progress" {
+        if !said.method.is(Method::Progress) {
             self.handlers.log(said);
             return false;
         }

@@ -1,5 +1,6 @@
 //! Limits on what a server can make a client hold.
 
+use crate::error::Failure;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zcp_wire::json::has_more_values;
@@ -34,6 +35,11 @@ const SHORT: usize = 16 * 1024;
 pub(crate) fn too_many(message: &[u8]) -> Option<String> {
     let is_too_much = message.len() > VALUES && has_more_values(message, VALUES);
     is_too_much.then(|| format!("a message of the server has more than {VALUES} JSON values"))
+}
+
+/// Says that an answer has more bytes than allowed.
+pub(crate) fn too_long(most: usize) -> Failure {
+    Failure::TooLong(format!("the answer has more than {most} bytes"))
 }
 
 /// Reads JSON text that has at most so many values.

@@ -3,7 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod deadline;
-pub(crate) mod files;
 pub(crate) mod http_error;
 pub(crate) mod limits;
+pub(crate) mod own_files;
 pub(crate) mod url_policy;

@@ -126,6 +126,9 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<Answered, String> {
             return Err(format!("what `{}` says is too long", response.url()));
         }
     }
+    if !zcp_wire::json::is_plain(&text) {
+        return Err(format!("what `{}` says has a reserved name", response.url()));
+    }
     Ok(Answered { status, headers, text })
 }
 

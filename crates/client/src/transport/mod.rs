@@ -1,7 +1,10 @@
 //! Ways to a server. Each moves frames, and knows no method.
 
+mod answered;
 mod environment;
+mod heard;
 mod http;
+mod outbox;
 mod process;
 mod sse2024;
 mod switchboard;

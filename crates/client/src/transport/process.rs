@@ -1,13 +1,18 @@
 //! A server in a child process: a message a line, in and out.
 
 use super::{
-    BATCH, End, Endpoint, MAX_MESSAGE, Opened, Silence, environment::Passed,
+    BATCH, End, Endpoint, MAX_MESSAGE, Opened, Silence,
+    answered::Answered,
+    environment::Passed,
+    heard::{Heard, listen},
+    outbox::Unwritten,
     switchboard::Switchboard,
 };
 use crate::{
     error::{Error, Failure, Result},
     support::limits,
 };
+use bytes::Bytes;
 use futures_util::{
     FutureExt,
     future::{BoxFuture, FusedFuture},
@@ -16,7 +21,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use std::{
     borrow::Cow,
-    collections::VecDeque,
     ffi::OsString,
     fmt,
     future::{Future, pending},
@@ -24,25 +28,21 @@ use std::{
     path::PathBuf,
     pin::Pin,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    ByteString, Message,
+    Message,
     line::{Line, Lines},
 };
 
-/// Lines of standard error that are kept for errors.
-const KEPT_LINES: usize = 12;
-/// How much of each.
-const KEPT_WIDTH: usize = 400;
 /// What is shown instead of a secret.
 const HIDDEN: &str = "…";
 /// How long what is left to be said may take, by a dead process or to one that is left.
@@ -136,7 +136,8 @@ impl Process {
     }
 
     /// Maximum length of one message of the server, in bytes. Default: 64 MiB. A longer line is
-    /// skipped.
+    /// skipped, and the request it answers fails with [`Failure::TooLong`]; other requests are not
+    /// affected.
     #[must_use]
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
@@ -269,7 +270,7 @@ fn supervise(mut child: Child, process: &Process) -> Opened {
         if !hearing.is_terminated() {
             let _ = timeout(LAST_WORDS, hearing).await;
         }
-        heard.end(status, over);
+        heard.end(status, matches!(over, Over::Asked));
         board.kill(Failure::Gone(heard.story()));
     });
     Opened { peer, end, ends_with_events: true }
@@ -319,7 +320,7 @@ impl Drop for Group {
 /// Writes what there is to say until it is time to stop.
 async fn write(
     mut input: ChildStdin,
-    mut unwritten: mpsc::Receiver<ByteString>,
+    mut unwritten: mpsc::Receiver<Unwritten>,
     stop: &CancellationToken,
 ) {
     loop {
@@ -338,30 +339,32 @@ async fn write(
 }
 
 async fn read(mut output: ChildStdout, longest: usize, board: &Switchboard, heard: &Heard) {
-    let mut lines = Lines::new(longest);
+    let (mut lines, mut skipped) = (Lines::new(longest), Answered::default());
     loop {
-        while let Some(line) = lines.next_line() {
-            if let Line::Text(text) = &line
-                && let Some(why) = limits::too_many(text)
-            {
-                return board.kill(Failure::Gone(why));
+        while let Some(line) = lines.next_line_or(|part| skipped.read(part)) {
+            match line {
+                Line::Text(text) => take(&text, board, heard),
+                Line::TooLong => {
+                    heard.no_message(b"a line that is too long");
+                    board.fail(&skipped.finish(), &limits::too_long(longest));
+                }
             }
-            take(line, board, heard);
         }
         match output.read_buf(lines.buffer()).await {
             Ok(0) | Err(_) => break,
             Ok(_) => (),
         }
     }
-    if let Some(line) = lines.finish() {
-        take(line, board, heard);
+    if let Some(Line::Text(text)) = lines.finish() {
+        take(&text, board, heard);
     }
 }
 
-fn take(line: Line, board: &Switchboard, heard: &Heard) {
-    let Line::Text(text) = line else {
-        return heard.no_message(b"a line that is too long");
-    };
+fn take(text: &Bytes, board: &Switchboard, heard: &Heard) {
+    if let Some(why) = limits::too_many(text) {
+        heard.no_message(why.as_bytes());
+        return board.fail(&Answered::by(text), &Failure::TooLong(why));
+    }
     let frames = match Message::parse(text.clone()) {
         Ok(Message::One(frame)) => return board.take(frame),
         Ok(Message::Batch(batch)) => batch.frames(BATCH),
@@ -369,100 +372,7 @@ fn take(line: Line, board: &Switchboard, heard: &Heard) {
     };
     match frames {
         Ok(frames) => frames.into_iter().flatten().for_each(|one| board.take(one)),
-        Err(_) => heard.no_message(&text),
-    }
-}
-
-async fn listen(errors: ChildStderr, heard: &Heard) {
-    let mut lines = BufReader::new(errors);
-    let mut line = vec![];
-    loop {
-        line.clear();
-        // A line without an end is taken in parts.
-        let mut part = (&mut lines).take(64 * 1024);
-        match part.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => heard.error(&line),
-        }
-    }
-}
-
-/// What is known of a process beside its messages.
-struct Heard {
-    /// Its command line.
-    line: String,
-    said: Mutex<Said>,
-}
-
-#[derive(Default)]
-struct Said {
-    errors: VecDeque<String>,
-    strays: u64,
-    last_stray: String,
-    /// What became of it.
-    end: Option<String>,
-}
-
-impl Heard {
-    fn new(line: String) -> Self {
-        Self { line, said: Mutex::default() }
-    }
-
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn error(&self, line: &[u8]) {
-        let line = shortened(line);
-        tracing::debug!(target: "zcp_client::stderr", "{line}");
-        let mut said = self.said();
-        if said.errors.len() == KEPT_LINES {
-            said.errors.pop_front();
-        }
-        said.errors.push_back(line);
-    }
-
-    fn no_message(&self, line: &[u8]) {
-        let line = shortened(line);
-        let mut said = self.said();
-        said.strays += 1;
-        // A flood of them is not to become another one.
-        if said.strays.is_power_of_two() {
-            tracing::warn!("the server wrote what is no message: {line}");
-        }
-        said.last_stray = line;
-    }
-
-    fn end(&self, status: Option<ExitStatus>, over: Over) {
-        self.said().end = Some(match (over, status) {
-            (Over::Asked, _) => "was stopped".to_owned(),
-            (_, Some(status)) => format!("ended: {status}"),
-            (_, None) => "ended".to_owned(),
-        });
-    }
-
-    /// What became of the process, and what it said last.
-    fn story(&self) -> String {
-        let said = self.said();
-        let mut story = format!("`{}` {}", self.line, said.end.as_deref().unwrap_or("still runs"));
-        if said.strays > 0 {
-            let (count, last) = (said.strays, &said.last_stray);
-            story += &format!("; lines it wrote that are no messages: {count}, the last: {last}");
-        }
-        if !said.errors.is_empty() {
-            story += "; its last words:";
-            said.errors.iter().for_each(|line| story += &format!("\n  {line}"));
-        }
-        story
-    }
-}
-
-fn shortened(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim_end();
-    match text.char_indices().nth(KEPT_WIDTH) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Err(_) => heard.no_message(text),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{
     End, Endpoint, Fate, Opened,
+    answered::Answered,
     http::{Http, frames_of, is_events, send},
     switchboard::Switchboard,
 };
@@ -76,13 +77,15 @@ impl Sse2024 {
                 loop {
                     rest.drain(..).for_each(|event| take(event, &reader));
                     match stream.next().await {
-                        Some(events) => rest = events,
-                        None => return,
+                        Ok(events) => rest = events,
+                        Err(why) => return why,
                     }
                 }
             };
-            stop.run_until_cancelled(reading).await;
-            reader.kill(Failure::Gone("the server's stream ended".into()));
+            match stop.run_until_cancelled(reading).await {
+                Some(why @ Failure::TooLong(_)) => reader.kill_for_length(&why),
+                why => reader.kill(why.unwrap_or_else(ended)),
+            }
         });
         let writer = board.clone();
         end.spawn(|stop| async move {
@@ -120,9 +123,13 @@ async fn post(
     }
 }
 
+fn ended() -> Failure {
+    Failure::Gone("the server's stream ended".into())
+}
+
 fn take(event: sse::Event, board: &Switchboard) {
     if let Some(why) = limits::too_many(event.data.as_bytes()) {
-        return board.kill(Failure::Gone(why));
+        return board.fail(&Answered::by(event.data.as_bytes()), &Failure::TooLong(why));
     }
     if event.name.is_none_or(|name| name == "message") {
         frames_of(event.data.into()).into_iter().for_each(|frame| board.take(frame));
@@ -137,16 +144,19 @@ struct Stream {
 }
 
 impl Stream {
-    async fn next(&mut self) -> Option<Vec<sse::Event>> {
-        let bytes = self.bytes.next().await?.ok()?;
+    async fn next(&mut self) -> Result<Vec<sse::Event>, Failure> {
+        let Some(Ok(bytes)) = self.bytes.next().await else { return Err(ended()) };
         let events = self.decoder.push(&bytes);
-        (!self.decoder.is_too_long(self.max_message)).then_some(events)
+        match self.decoder.is_too_long(self.max_message) {
+            true => Err(limits::too_long(self.max_message)),
+            false => Ok(events),
+        }
     }
 
     /// Where to post to, and what was said after that.
     async fn place(&mut self) -> Option<(String, Vec<sse::Event>)> {
         loop {
-            let mut events = self.next().await?;
+            let mut events = self.next().await.ok()?;
             let named = |event: &sse::Event| event.name.as_deref() == Some("endpoint");
             if let Some(at) = events.iter().position(named) {
                 let rest = events.split_off(at + 1);

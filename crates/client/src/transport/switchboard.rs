@@ -1,6 +1,9 @@
 //! One line for all: what comes from the other side is given to the request it belongs to.
 
-use super::{Fate, GAP, Witness};
+use super::{
+    Fate, GAP, Witness,
+    outbox::{Outbox, Unwritten},
+};
 use crate::error::Failure;
 use ::http::Extensions;
 use futures_util::{StreamExt, stream};
@@ -13,8 +16,8 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::sync::mpsc::{self, error::TrySendError};
-use zcp_wire::{ByteString, Frame, Frames, Id, Notification, Peer, Request, json};
+use tokio::sync::mpsc;
+use zcp_wire::{ByteString, Frame, Frames, Id, Method, Notification, Peer, Request};
 
 /// Frames that may wait for one request.
 const QUEUE: usize = 512;
@@ -22,8 +25,6 @@ const QUEUE: usize = 512;
 const SPARE: usize = 64;
 /// Bytes of notifications and questions that may wait on one line, for all requests together.
 const QUEUED_BYTES: usize = 16 * 1024 * 1024;
-/// Texts that may wait to be written.
-const UNWRITTEN: usize = 256;
 
 /// Requests under way on one line, and what answers none of them.
 #[derive(Clone)]
@@ -32,7 +33,7 @@ pub(crate) struct Switchboard {
 }
 
 struct Shared {
-    outbox: mpsc::Sender<ByteString>,
+    outbox: Outbox,
     /// Bytes of what waits to be taken.
     queued: Arc<AtomicUsize>,
     // A std mutex: never held across an await.
@@ -78,13 +79,13 @@ impl Drop for Queued {
 
 impl Switchboard {
     /// A line, and the texts to be written to it.
-    pub(crate) fn new() -> (Self, mpsc::Receiver<ByteString>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Unwritten>) {
         Self::witnessed(None)
     }
 
     /// A line whose other side somebody can tell more of.
-    pub(crate) fn witnessed(witness: Option<Witness>) -> (Self, mpsc::Receiver<ByteString>) {
-        let (outbox, unwritten) = mpsc::channel(UNWRITTEN);
+    pub(crate) fn witnessed(witness: Option<Witness>) -> (Self, mpsc::Receiver<Unwritten>) {
+        let (outbox, unwritten) = Outbox::new();
         let queued = Arc::default();
         let shared = Arc::new(Shared { outbox, queued, table: Mutex::default(), witness });
         (Self { shared }, unwritten)
@@ -92,21 +93,6 @@ impl Switchboard {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self, frame: Frame, fate: &Fate) {
-        match self.shared.outbox.try_send(frame.into_text()) {
-            Ok(()) => (),
-            Err(TrySendError::Full(_)) => {
-                fate.gone("the server does not read what it is sent");
-                self.kill(Failure::Gone("the server does not read what it is sent".into()));
-            }
-            Err(TrySendError::Closed(_)) => {
-                if let Some(why) = &self.lock().dead {
-                    fate.set(why.clone());
-                }
-            }
-        }
     }
 
     /// Takes a frame of the other side.
@@ -157,8 +143,29 @@ impl Switchboard {
         let _ = sender.try_send(self.queued(frame, bytes));
     }
 
+    /// These requests were answered with what cannot be read. The line, and all others on it, stay.
+    pub(crate) fn fail(&self, ids: &[Id], why: &Failure) {
+        let mut table = self.lock();
+        for call in ids.iter().filter_map(|id| table.calls.remove(id)) {
+            call.fate.set(why.clone());
+        }
+    }
+
+    /// The line is dead because of a message that is too long to be read. If one request alone was
+    /// under way, that is its answer, and it would be the same again. Of several nobody knows whose
+    /// it was: each that may be sent again is.
+    pub(crate) fn kill_for_length(&self, why: &Failure) {
+        let mut table = self.lock();
+        if table.calls.len() == 1 {
+            table.calls.drain().for_each(|(_, call)| call.fate.set(why.clone()));
+        }
+        drop(table);
+        self.kill(Failure::Gone(why.to_string()));
+    }
+
     /// The line is dead: whoever waits is told why.
     pub(crate) fn kill(&self, why: Failure) {
+        self.shared.outbox.close();
         let mut table = self.lock();
         for (_, call) in table.calls.drain() {
             call.fate.set(why.clone());
@@ -176,8 +183,13 @@ impl Peer for Switchboard {
             _ => None,
         };
         let Some(id) = id else {
-            self.write(frame, &fate);
-            return Frames::None;
+            return match self.shared.outbox.put(frame.into_text()) {
+                Ok(()) => Frames::None,
+                Err(text) => {
+                    let writing = self.shared.outbox.clone().put_in_turn(text);
+                    Frames::stream(stream::once(writing).filter_map(|_| ready(None)))
+                }
+            };
         };
         if let Some(witness) = &self.shared.witness {
             fate.witnessed_by(witness.clone());
@@ -189,13 +201,18 @@ impl Peer for Switchboard {
                 fate.set(why.clone());
                 return Frames::None;
             }
-            table.calls.insert(id.clone(), Call { sender, fate: fate.clone() });
+            table.calls.insert(id.clone(), Call { sender, fate });
         }
-        let open = Open { board: self.clone(), id };
-        self.write(frame, &fate);
-        Frames::stream(stream::unfold((receiver, open), async |(mut receiver, open)| {
+        let unwritten = self.shared.outbox.put(frame.into_text()).err();
+        let open = Open { board: self.clone(), id, is_written: unwritten.is_none() };
+        let waiting = (receiver, open, unwritten);
+        Frames::stream(stream::unfold(waiting, async |(mut receiver, mut open, unwritten)| {
+            if let Some(text) = unwritten {
+                let outbox = open.board.shared.outbox.clone();
+                open.is_written = outbox.put_in_turn(text).await;
+            }
             let frame = receiver.recv().await?.take()?;
-            Some((frame, (receiver, open)))
+            Some((frame, (receiver, open, None)))
         }))
     }
 
@@ -231,11 +248,11 @@ fn compact(frame: Frame) -> Frame {
     match frame {
         Frame::Request(Request { id, method, params }) => Frame::Request(Request {
             id: Id::from_json(id.as_json()).unwrap_or(id),
-            method: copy(&method),
+            method: method.detached(),
             params: params.as_ref().map(copy),
         }),
         Frame::Notification(Notification { method, params }) => Frame::Notification(Notification {
-            method: copy(&method),
+            method: method.detached(),
             params: params.as_ref().map(copy),
         }),
         response => response,
@@ -260,32 +277,33 @@ fn belongs_to(notification: &Notification) -> Option<Id> {
     about.progress_token.or_else(|| about.meta?.subscription)
 }
 
-/// A request under way; dropping it tells the other side that nobody waits any more.
+/// A request under way; dropping it tells the other side that nobody waits any more, if there is
+/// room in the outbox to say so.
 struct Open {
     board: Switchboard,
     id: Id,
+    /// The other side was told of the request.
+    is_written: bool,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if self.board.lock().calls.remove(&self.id).is_some() {
-            self.board.write(cancelled(&self.id), &Fate::default());
+        if self.board.lock().calls.remove(&self.id).is_some() && self.is_written {
+            let _ = self.board.shared.outbox.put(cancelled(&self.id).into_text());
         }
     }
 }
 
 /// Tells the other side that nobody waits for an answer any more.
 pub(crate) fn cancelled(id: &Id) -> Frame {
-    let params = json::text(&serde_json::json!({ "requestId": id }));
-    Frame::Notification(Notification {
-        method: "notifications/cancelled".into(),
-        params: Some(params),
-    })
+    let params = format!("{{\"requestId\":{}}}", id.as_json()).into();
+    Frame::Notification(Notification { method: Method::Cancelled.into(), params: Some(params) })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::outbox, *};
+    use zcp_wire::json;
 
     fn told(text: &str) -> Frame {
         let params = json::text(&serde_json::json!({ "data": text, "level": "info" }));
@@ -316,6 +334,80 @@ mod tests {
         assert!(
             matches!(events.next().await, Some(Frame::Notification(said)) if said.method != GAP)
         );
+    }
+
+    fn call(id: i64, length: usize) -> Frame {
+        let params = json::text(&"x".repeat(length));
+        let (id, method) = (Id::number(id), "tools/call".into());
+        Frame::Request(Request { id, method, params: Some(params) })
+    }
+
+    fn answer(id: i64) -> Frame {
+        let result = Ok(ByteString::from("{}").into());
+        Frame::Response(zcp_wire::Response { id: Some(Id::number(id)), result })
+    }
+
+    #[tokio::test]
+    async fn a_full_outbox_delays_who_finds_no_room_and_nobody_else() {
+        let (board, mut unwritten) = Switchboard::new();
+        let mut first = board.send(call(0, 10), Extensions::new());
+        let full: Vec<_> = (1..)
+            .map(|id| board.send(call(id, 10), Extensions::new()))
+            .take(outbox::MOST)
+            .collect();
+        board.take(answer(0));
+        assert!(matches!(first.next().await, Some(Frame::Response(_))));
+        // The last one found no room. Its turn comes when there is some.
+        let mut full = full;
+        let mut last = full.pop().unwrap();
+        assert!(last.at_once().is_pending());
+        let writing = async {
+            for _ in 0..=outbox::MOST {
+                let text = unwritten.recv().await.unwrap().into_bytes();
+                if text.starts_with(br#"{"jsonrpc":"2.0","id":256,"#) {
+                    board.take(answer(256));
+                    return;
+                }
+            }
+            panic!("it was not written");
+        };
+        let (frame, ()) = tokio::join!(last.next(), writing);
+        assert!(matches!(frame, Some(Frame::Response(_))));
+    }
+
+    #[tokio::test]
+    async fn a_failed_request_leaves_the_others() {
+        let (board, _unwritten) = Switchboard::new();
+        let fates = [Fate::default(), Fate::default()];
+        let mut calls: Vec<_> = (0..)
+            .zip(&fates)
+            .map(|(id, fate)| {
+                let mut extensions = Extensions::new();
+                extensions.insert(fate.clone());
+                board.send(call(id, 1), extensions)
+            })
+            .collect();
+        let why = Failure::TooLong("long".into());
+        board.fail(&[Id::number(0), Id::number(9)], &why);
+        assert!(calls[0].next().await.is_none());
+        assert_eq!((fates[0].get(), fates[1].get()), (Some(&why), None));
+        board.take(answer(1));
+        assert!(matches!(calls[1].next().await, Some(Frame::Response(_))));
+    }
+
+    #[tokio::test]
+    async fn a_line_that_dies_of_a_long_message_blames_who_is_alone() {
+        for (count, retryable) in [(1, false), (2, true)] {
+            let (board, _unwritten) = Switchboard::new();
+            let fate = Fate::default();
+            let mut extensions = Extensions::new();
+            extensions.insert(fate.clone());
+            let calls: Vec<_> =
+                (0..count).map(|id| board.send(call(id, 1), extensions.clone())).collect();
+            board.kill_for_length(&Failure::TooLong("long".into()));
+            assert_eq!(matches!(fate.get(), Some(Failure::Gone(_))), retryable);
+            drop(calls);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A WebSocket: a message a text frame.
 
-use super::{End, Endpoint, MAX_MESSAGE, Opened, switchboard::Switchboard};
+use super::{End, Endpoint, MAX_MESSAGE, Opened, answered::Answered, switchboard::Switchboard};
 use crate::{
     error::{Error, Failure, Result},
     support::limits,
@@ -11,7 +11,11 @@ use futures_util::{SinkExt, StreamExt, future::BoxFuture};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio_tungstenite::{
     connect_async_with_config,
-    tungstenite::{self, Utf8Bytes, client::IntoClientRequest, protocol::WebSocketConfig},
+    tungstenite::{
+        self, Utf8Bytes,
+        client::IntoClientRequest,
+        protocol::{CloseFrame, WebSocketConfig, frame::coding::CloseCode},
+    },
 };
 
 /// How long a connection may take.
@@ -32,7 +36,7 @@ impl Ws {
     }
 
     /// Maximum length of one message of the server, in bytes. Default: 64 MiB. A longer one ends the
-    /// connection.
+    /// connection: requests under way fail, and those that change nothing are sent again.
     #[must_use]
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
@@ -63,36 +67,55 @@ impl Ws {
         let (socket, _) = opening.map_err(|error| refused(&error))?;
         let (mut sink, mut stream) = socket.split();
         let (board, mut unwritten) = Switchboard::new();
-        let (end, reader) = (End::default(), board.clone());
+        let (end, reader, max_message) = (End::default(), board.clone(), self.max_message);
         end.spawn(|stop| async move {
             let reading = async {
                 while let Some(message) = stream.next().await {
                     match message {
                         Ok(message) => take(message, &reader),
-                        Err(error) => return format!("the connection broke: {error}"),
+                        Err(tungstenite::Error::Capacity(_)) => {
+                            return limits::too_long(max_message);
+                        }
+                        Err(error) => return gone(format!("the connection broke: {error}")),
                     }
                 }
-                "the server closed the connection".to_owned()
+                gone("the server closed the connection")
             };
             let writing = async {
                 while let Some(text) = unwritten.recv().await {
                     let text = tungstenite::Message::Text(utf8(text.into_bytes()));
                     if let Err(error) = sink.send(text).await {
-                        return format!("the connection broke: {error}");
+                        return gone(format!("the connection broke: {error}"));
                     }
                 }
                 std::future::pending().await
             };
             let why = tokio::select! {
-                () = stop.cancelled() => "the conversation was ended".to_owned(),
+                () = stop.cancelled() => gone("the conversation was ended"),
                 why = reading => why,
                 why = writing => why,
             };
-            reader.kill(Failure::Gone(why));
-            let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;
+            let code = match &why {
+                Failure::TooLong(_) => CloseCode::Size,
+                _ => CloseCode::Normal,
+            };
+            match why {
+                Failure::TooLong(_) => reader.kill_for_length(&why),
+                why => reader.kill(why),
+            }
+            let close = CloseFrame { code, reason: Utf8Bytes::default() };
+            let closing = async {
+                let _ = sink.send(tungstenite::Message::Close(Some(close))).await;
+                let _ = sink.close().await;
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(1), closing).await;
         });
         Ok(Opened { peer: Arc::new(board), end, ends_with_events: true })
     }
+}
+
+fn gone(why: impl Into<String>) -> Failure {
+    Failure::Gone(why.into())
 }
 
 fn utf8(bytes: Bytes) -> Utf8Bytes {
@@ -115,7 +138,7 @@ fn take(message: tungstenite::Message, board: &Switchboard) {
         _ => return,
     };
     if let Some(why) = limits::too_many(&bytes) {
-        return board.kill(Failure::Gone(why));
+        return board.fail(&Answered::by(&bytes), &Failure::TooLong(why));
     }
     super::http::frames_of(bytes).into_iter().for_each(|frame| board.take(frame));
 }

@@ -30,6 +30,9 @@ fn meant(text: &str, wanted: &Value) -> Option<Value> {
         "False" => "false",
         text => text,
     };
+    if !zcp::wire::json::is_plain(text.as_bytes()) {
+        return None;
+    }
     let value: Value = serde_json::from_str(text).ok()?;
     let is_wanted = |name: &str| types.contains(&name);
     let fits = match &value {

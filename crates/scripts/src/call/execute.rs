@@ -1,8 +1,8 @@
 //! The run of a called script: from its arguments to its result.
 
 use super::{
-    Noted,
     arguments::{self, Given},
+    ended,
     result::ResultMaker,
     script::MOST_OUTPUT,
     tool::ScriptTool,
@@ -25,6 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use zcp::{CallError, Ctx, Output, Result};
+use zcp_policy::Redact;
 
 /// Environment variables of a script, and the secrets among them.
 struct Variables {
@@ -34,12 +35,7 @@ struct Variables {
 
 impl ScriptTool {
     /// Runs the script, and makes a result of what it gives.
-    pub(super) async fn run(
-        &self,
-        args: Map<String, Value>,
-        ctx: &Ctx,
-        noted: &Noted,
-    ) -> Result<Output> {
+    pub(super) async fn run(&self, args: Map<String, Value>, ctx: &Ctx) -> Result<Output> {
         let script = &self.script;
         if let Err(wait) = self.limiter.take_token() {
             let seconds = wait.as_secs() + 1;
@@ -53,7 +49,8 @@ impl ScriptTool {
         let slot = self.host.concurrency.slot(Some(ctx)).await?;
         let given = arguments::give(&script.form, &args).map_err(CallError::Invalid)?;
         let variables = self.variables(ctx).await?;
-        noted.secrets(&variables.secrets);
+        let secrets = variables.secrets.clone();
+        ctx.note(Redact::new(move |value| redact::hide_value(value, &secrets)));
         let mut job = self.job(given, variables, slot, ctx)?;
         let contract = match &script.contract {
             Some(contract) => {
@@ -67,7 +64,7 @@ impl ScriptTool {
         // Held until the result is made, which may be of files in there.
         let _own = self.own_folder(&mut job, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
-        noted.end(&ran.end);
+        ctx.note(ended(&ran.end));
         if let Some(contract) = &contract {
             contract.error(&job.secrets).await?;
         }
@@ -92,6 +89,15 @@ impl ScriptTool {
     /// What is run, before its contract and its sandbox change it.
     fn job(&self, given: Given, variables: Variables, slot: Slot, ctx: &Ctx) -> Result<Job> {
         let script = &self.script;
+        let runs = script.runs(&self.project.root);
+        if runs.iter().any(|path| self.host.may_be_written(path)) {
+            let why = "a script in a sandbox may have written it";
+            return Err(CallError::new(format!("`{}` is not run: {why}", script.name)));
+        }
+        if script.unsafe_folder(&self.project, &self.host).is_some() {
+            let why = "a script in a sandbox may write the folder it is to run in";
+            return Err(CallError::new(format!("`{}` is not run: {why}", script.name)));
+        }
         let (program, words) = script.launch.clone().map_err(CallError::new)?;
         let Variables { all: mut env, secrets } = variables;
         env.extend(given.env);
@@ -147,8 +153,7 @@ impl ScriptTool {
                 all.push((name.into(), value.into()));
                 continue;
             }
-            let environment = &self.host.environment;
-            let secret = secrets::fetch(value, environment, &self.project.root).await;
+            let secret = secrets::fetch(value, &self.host, &self.project.root).await;
             let secret = secret.map_err(|why| {
                 CallError::new(format!("`{}` is not run: {why}", self.script.name))
             })?;
@@ -206,6 +211,9 @@ impl ScriptTool {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{}` is not run: {why}", self.script.name)));
         };
+        if let Some(why) = self.host.refuses(sandbox) {
+            return Err(CallError::new(format!("`{}` is not run: {why}", self.script.name)));
+        }
         let rules = Rules::new(
             sandbox,
             &Needs {

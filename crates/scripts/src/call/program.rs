@@ -94,6 +94,12 @@ impl Program {
 
     /// Runs it to its end.
     pub(crate) async fn run(&self, given: Given, ctx: Option<&Ctx>) -> Result<Gave> {
+        let runs = [&self.path, &self.program];
+        if self.is_of_project && runs.into_iter().any(|path| self.host.may_be_written(path)) {
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            let why = "a script in a sandbox may have written it";
+            return Err(CallError::new(format!("`{name}` is not run: {why}")));
+        }
         let slot = self.host.concurrency.slot(ctx).await?;
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
@@ -146,8 +152,7 @@ impl Program {
             return Ok(None);
         }
         let (limits, recipe) = (&self.project.defaults.limits, &mut job.recipe);
-        let ceilings =
-            Ceilings { memory: limits.memory, cpu: limits.cpu, open_files: limits.open_files };
+        let ceilings = Ceilings::of(limits, self.project.defaults.sandbox.is_some());
         let processes = limits.processes.unwrap_or(defaults::PROCESSES);
         recipe.share = Share { processes, memory: limits.memory, cpu: limits.cpu };
         let Some(sandbox) = &self.project.defaults.sandbox else {
@@ -164,6 +169,10 @@ impl Program {
             let why = "it is to run in a sandbox, which needs the `zcp` command";
             return Err(CallError::new(format!("`{name}` is not run: {why}")));
         };
+        if let Some(why) = self.host.refuses(sandbox) {
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            return Err(CallError::new(format!("`{name}` is not run: {why}")));
+        }
         self.host.note_writable(sandbox, &self.project.root);
         let own = self.host.call_folder()?;
         for name in ["TMPDIR", "TMP", "TEMP"] {

@@ -8,7 +8,10 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 use std::{process::ExitStatus, time::Duration};
-use zcp::{Content, Output, wire::mcp::resources::Resource};
+use zcp::{
+    Content, Output,
+    wire::{json::is_plain, mcp::resources::Resource},
+};
 
 /// What a result of the protocol has, and what its content is.
 const MEMBERS: [&str; 4] = ["content", "structuredContent", "isError", "_meta"];
@@ -166,6 +169,9 @@ impl ResultMaker<'_> {
     fn structure(&self, text: &str) -> Option<Value> {
         let start = text.trim_start().chars().next()?;
         if start != '{' && !self.script.structures_anything() {
+            return None;
+        }
+        if !is_plain(text.as_bytes()) {
             return None;
         }
         // A script may print more than one: the first counts.

@@ -49,7 +49,7 @@ impl Schemas {
         {
             return (converted, Ok(()));
         }
-        (args, Err(CallError::new(format!("bad arguments: {why}"))))
+        (args, Err(CallError::Invalid(format!("bad arguments: {why}"))))
     }
 
     /// Whether an answer has what the script promises. One that tells of an error need not.

@@ -2,13 +2,13 @@
 
 use crate::{
     compat::mcp_bash::{Contract, ProjectContext, ToolContext},
-    host::Environment,
+    host::{Environment, Host},
     manifest::{
         Form, Manifest,
         defaults::{self, Defaults},
         interpreter::{self, Start},
     },
-    project::scan::Found,
+    project::{Project, scan::Found},
     run::{Allowed, Ceilings, Share},
 };
 use serde_json::Value;
@@ -85,12 +85,6 @@ impl Script {
         })
     }
 
-    /// Whether it says that it changes nothing.
-    pub(crate) fn reads_only(&self) -> bool {
-        let hints = self.manifest.annotations.as_ref();
-        hints.is_some_and(|hints| hints.read_only_hint == Some(true))
-    }
-
     /// Whether what it prints may name files.
     pub(crate) fn prints_files(&self) -> bool {
         self.manifest.output_files == Some(true) && !self.is_request
@@ -102,9 +96,27 @@ impl Script {
         kind.is_some_and(|kind| kind != "object")
     }
 
+    /// Files that it is, that it is run by, and that its command names.
+    pub(crate) fn runs(&self, root: &Path) -> Vec<PathBuf> {
+        let mut all = vec![self.path.clone()];
+        if let Ok((program, words)) = &self.launch {
+            all.push(program.clone());
+            let cwd = self.cwd(root);
+            all.extend(words.iter().map(|word| cwd.join(word)).filter(|path| path.is_file()));
+        }
+        all
+    }
+
     /// Where it runs.
     pub(crate) fn cwd(&self, root: &Path) -> PathBuf {
         root.join(self.manifest.cwd.as_deref().unwrap_or(Path::new(".")))
+    }
+
+    /// Where it runs, if it may write anything and a script in a sandbox may write there.
+    pub(crate) fn unsafe_folder(&self, project: &Project, host: &Host) -> Option<PathBuf> {
+        let is_free = self.manifest.sandbox.as_ref().is_none_or(|one| one.write.is_none());
+        let cwd = self.cwd(&project.root);
+        (is_free && host.may_be_written(&cwd)).then_some(cwd)
     }
 
     /// What all processes of a run may have together.
@@ -116,8 +128,7 @@ impl Script {
 
     /// What the system itself refuses each of its processes.
     pub(super) fn ceilings(&self) -> Ceilings {
-        let limits = &self.manifest.limits;
-        Ceilings { memory: limits.memory, cpu: limits.cpu, open_files: limits.open_files }
+        Ceilings::of(&self.manifest.limits, self.manifest.sandbox.is_some())
     }
 
     fn defaults(&self) -> Defaults {
@@ -145,7 +156,7 @@ impl Script {
     }
 
     /// What its contract needs to know of it.
-    pub(super) fn context<'a>(&'a self, project: ProjectContext<'a>) -> ToolContext<'a> {
+    pub(crate) fn context<'a>(&'a self, project: ProjectContext<'a>) -> ToolContext<'a> {
         ToolContext {
             name: &self.name,
             path: &self.path,

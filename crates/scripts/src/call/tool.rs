@@ -1,6 +1,6 @@
 //! A script as a tool: what clients see of it, and what is called.
 
-use super::{arguments, schemas::Schemas, script::Script};
+use super::{command_line, schemas::Schemas, script::Script};
 use crate::{
     host::Host,
     manifest::{AsTask, Form, icons::icons},
@@ -61,14 +61,14 @@ impl ScriptTool {
     pub(crate) fn offered(self) -> Tool {
         let script = Arc::new(self);
         let said = &script.script.manifest;
-        let called = script.clone();
+        let (called, prepared) = (script.clone(), script.clone());
         let mut tool = Tool::from_parts(&script.script.name, Signature::default(), move |input| {
             let called = called.clone();
             Box::pin(async move { super::call(&called, &input).await })
         })
         .input_schema(script.script.schema.clone())
-        // Calls check both themselves, so that observers see what was wrong, too.
-        .checked_by_handler();
+        .checked_by_handler()
+        .prepared_by(move |args| prepared.prepared(args));
         tool = said.description.iter().fold(tool, |tool, text| tool.description(text));
         tool = said.title.iter().fold(tool, |tool, text| tool.title(text));
         tool =
@@ -108,11 +108,11 @@ impl Program {
 /// What the author of a script should know.
 fn warnings(script: &Script, project: &Project) -> Vec<String> {
     let mut warnings = match &script.form {
-        Form::Argv(template) => arguments::rejecting(template, &script.schema),
+        Form::Argv(template) => command_line::rejecting(template, &script.schema),
         _ => vec![],
     };
     let reads_little = script.manifest.sandbox.as_ref().is_some_and(|one| one.read.is_some());
-    let audit = project.policy.audit.as_ref().map(|audit| &audit.path);
+    let audit = project.policy.own_files().into_iter().next();
     if let Some(path) = audit.filter(|path| reads_little && path.starts_with(&project.root)) {
         let path = path.display();
         let why = format!(

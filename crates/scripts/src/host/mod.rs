@@ -2,8 +2,9 @@
 
 pub(crate) mod environment;
 pub(crate) mod kept_folders;
-pub(crate) mod observers;
+pub(crate) mod neighbours;
 pub(crate) mod outputs;
+pub(crate) mod reserved;
 pub(crate) mod secrets;
 
 use crate::{
@@ -17,14 +18,15 @@ use crate::{
 };
 pub(crate) use environment::Environment;
 use kept_folders::KeptFolders;
-use observers::Observers;
+use neighbours::Neighbours;
 use outputs::Outputs;
+use reserved::Reserved;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 use zcp::Ctx;
 
@@ -48,11 +50,10 @@ pub(crate) struct Host {
     pub(crate) nursery: Nursery,
     pub(crate) concurrency: Concurrency,
     pub(crate) outputs: Outputs,
-    pub(crate) observers: Observers,
     /// Repositories that were fetched a moment ago.
     pub(crate) repositories: KeptFolders,
-    /// What scripts in a sandbox may write.
-    writable: Mutex<BTreeSet<PathBuf>>,
+    /// What sandboxes may write and may not, in all folders of the process.
+    neighbours: Arc<Neighbours>,
     temporary: Temporary,
 }
 
@@ -71,6 +72,7 @@ impl Host {
         set: BTreeMap<String, String>,
         bounds: Bounds,
         temporary: &Path,
+        neighbours: Arc<Neighbours>,
     ) -> io::Result<Self> {
         let name = format!("zcp-{}", zcp::random_name());
         let path = temporary.join(&name);
@@ -79,9 +81,8 @@ impl Host {
             nursery: Nursery::default(),
             concurrency: Concurrency::new(bounds),
             outputs: Outputs::new(format!("output://{name}/")),
-            observers: Observers::default(),
             repositories: KeptFolders::default(),
-            writable: Mutex::default(),
+            neighbours,
             temporary: Temporary { path, made: OnceLock::new() },
         })
     }
@@ -136,16 +137,49 @@ impl Host {
         self.environment.for_script(allowed, self.sdk())
     }
 
-    /// Notes what a sandbox lets a script of a project write.
-    pub(crate) fn note_writable(&self, sandbox: &Sandbox, project: &Path) {
-        let paths = sandbox.write.iter().flatten().map(|path| spots::plain(&project.join(path)));
-        self.writable.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
+    /// The folder of everything temporary, which need not be there yet.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary.path
     }
 
-    /// All that is noted so.
+    /// What the folders of the process know of each other.
+    pub(crate) fn neighbours(&self) -> Arc<Neighbours> {
+        self.neighbours.clone()
+    }
+
+    /// Notes what a sandbox lets a script of a project write: where that really is.
+    pub(crate) fn note_writable(&self, sandbox: &Sandbox, project: &Path) {
+        let paths = sandbox.write.iter().flatten().map(|path| spots::resolved(&project.join(path)));
+        self.neighbours.note_writable(self.temporary(), paths);
+    }
+
+    /// All that is noted so, also by the folders beside this one.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
-        let writable = self.writable.lock().unwrap_or_else(PoisonError::into_inner);
-        writable.iter().cloned().collect()
+        self.neighbours.writable()
+    }
+
+    /// Whether a script in a sandbox may have written a file, or a link on the way to it, so that it
+    /// must not be run outside.
+    pub(crate) fn may_be_written(&self, file: &Path) -> bool {
+        let writable = self.writable();
+        !writable.is_empty() && spots::leads_into(file, &writable)
+    }
+
+    /// Notes what is reserved for this folder.
+    pub(crate) fn note_reserved(&self, reserved: Arc<Reserved>) {
+        self.neighbours.note_reserved(self.temporary(), reserved);
+    }
+
+    /// What is reserved for the folders beside this one.
+    pub(crate) fn reserved_beside(&self) -> Vec<Arc<Reserved>> {
+        self.neighbours.reserved(self.temporary()).1
+    }
+
+    /// Why a sandbox must not be used as it is: it writes what another folder needs, which may have
+    /// come after it.
+    pub(crate) fn refuses(&self, sandbox: &Sandbox) -> Option<String> {
+        let (own, others) = self.neighbours.reserved(self.temporary());
+        own?.refuses_beside(sandbox, &others)
     }
 
     /// A file nobody has used for an output yet.
@@ -172,6 +206,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        self.neighbours.forget(self.temporary());
         self.remove();
     }
 }

@@ -3,9 +3,18 @@
 //! A file of a project says where a secret is and not what it is. It is fetched when a script
 //! needs it. `redact` removes it from what the script shows.
 
-use super::Environment;
-use crate::{call_files, run::exit_status, spawn};
-use std::{io, path::Path, process::Stdio, time::Duration};
+use super::{Environment, Host};
+use crate::{
+    call_files,
+    run::{exit_status, sandbox::spots},
+    spawn,
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 use tokio::{process::Command, time::timeout};
 
 /// How such a reference begins.
@@ -20,13 +29,42 @@ pub(crate) fn is_reference(value: &str) -> bool {
     value.starts_with(SCHEME)
 }
 
+/// The files that a secret is in, or that tell it, if a value refers to one. Headers have it behind
+/// other words.
+pub(crate) fn files(value: &str, root: &Path) -> Vec<PathBuf> {
+    let reference = value.find(SCHEME).map(|at| &value[at + SCHEME.len()..]);
+    match reference.and_then(|reference| reference.split_once('/')) {
+        Some(("file", path)) => vec![root.join(path)],
+        Some(("cmd", line)) => {
+            paths(&shell_words::split(line).unwrap_or_default(), root, Path::exists)
+        }
+        _ => vec![],
+    }
+}
+
+/// What a command line may run or read, as far as its words say: those with a slash that are not
+/// there yet, parts of them that count, and modules after `-m`.
+pub(crate) fn paths(words: &[String], folder: &Path, counts: fn(&Path) -> bool) -> Vec<PathBuf> {
+    let is_end = |c: char| c.is_whitespace() || "'\";|&()<>=,`".contains(c);
+    let mut all = vec![];
+    for (at, word) in words.iter().enumerate() {
+        let whole = word.contains('/').then(|| folder.join(word));
+        all.extend(whole.filter(|path| counts(path) || !path.exists()));
+        let parts = word.split(is_end).filter(|part| !part.is_empty());
+        all.extend(parts.map(|part| folder.join(part)).filter(|path| counts(path)));
+        if at > 0 && words[at - 1] == "-m" {
+            all.extend(word.split('.').next().map(|module| folder.join(module)));
+        }
+    }
+    // A folder above says nothing of what is used in it.
+    all.retain(|path| !spots::resolved(folder).starts_with(spots::resolved(path)));
+    all
+}
+
 /// The secret a reference names. What went wrong says which, and never what. Paths and command lines
 /// are for the log alone.
-pub(crate) async fn fetch(
-    reference: &str,
-    environment: &Environment,
-    root: &Path,
-) -> Result<String, String> {
+pub(crate) async fn fetch(reference: &str, host: &Host, root: &Path) -> Result<String, String> {
+    let environment = &host.environment;
     let missing = |why: &str| {
         let shown = match reference.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')) {
             Some((kind @ ("cmd" | "file"), _)) => format!("{SCHEME}{kind}/…"),
@@ -39,6 +77,9 @@ pub(crate) async fn fetch(
         .strip_prefix(SCHEME)
         .and_then(|rest| rest.split_once('/'))
         .ok_or_else(|| missing("say env, file, cmd or keychain, and which"))?;
+    if files(reference, root).iter().any(|path| host.may_be_written(path)) {
+        return Err(missing("a script in a sandbox may have written what tells it"));
+    }
     let secret = match kind {
         "env" => {
             environment.get(rest).map(str::to_owned).ok_or_else(|| missing("no such variable"))?

@@ -11,6 +11,9 @@ pub(crate) const OUTPUT: u64 = 256 * 1024;
 /// How many processes a run may have.
 pub(crate) const PROCESSES: usize = 256;
 
+/// How many bytes a file may have that a script in a sandbox writes.
+pub(crate) const FILE_SIZE: u64 = 1024 * 1024 * 1024;
+
 /// Defaults that depend on what a script is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Defaults {

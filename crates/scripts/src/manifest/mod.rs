@@ -1,26 +1,26 @@
 //! What is said of a script: by the file beside it, by the comment at its top, or by nothing.
 
+mod argument_form;
 pub(crate) mod defaults;
 mod docstring;
-mod form;
-mod header;
 pub(crate) mod icons;
 pub(crate) mod interpreter;
 mod limits;
 mod members;
-mod params;
 pub(crate) mod provider_config;
 mod sandbox_rules;
+mod script_header;
 mod server_info;
+mod short_params;
 mod sidecar;
 mod tags;
 mod values;
 
-pub(crate) use form::Form;
-pub(crate) use header::of_text;
+pub(crate) use argument_form::Form;
 pub(crate) use limits::Limits;
 pub(crate) use provider_config::Providers;
 pub(crate) use sandbox_rules::Sandbox;
+pub(crate) use script_header::of_text;
 pub(crate) use server_info::ServerInfo;
 pub(crate) use sidecar::{Beside, beside, is_sidecar, read_value};
 pub(crate) use values::{size, time, time_of, words};
@@ -148,7 +148,7 @@ impl Manifest {
         let mut schema = match (&self.input_schema, &self.params) {
             (Some(Value::Object(schema)), _) => schema.clone(),
             (Some(_), _) | (None, None) => Map::new(),
-            (None, Some(params)) => params::schema(params)?,
+            (None, Some(params)) => short_params::schema(params)?,
         };
         schema.entry("type").or_insert_with(|| json!("object"));
         schema.entry("properties").or_insert_with(|| json!({}));

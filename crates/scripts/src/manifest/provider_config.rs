@@ -31,6 +31,16 @@ pub(crate) struct Provider {
     pub(crate) ca: Option<PathBuf>,
 }
 
+impl Provider {
+    /// What its headers say, to whichever host.
+    pub(crate) fn header_values(&self) -> impl Iterator<Item = &String> {
+        self.headers.values().flat_map(|header| match header {
+            Header::Value(value) => vec![value],
+            Header::Of(headers) => headers.values().collect(),
+        })
+    }
+}
+
 /// A header for every host of the list, or headers for one of them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]

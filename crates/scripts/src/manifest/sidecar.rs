@@ -3,7 +3,10 @@
 use super::Manifest;
 use crate::call_files;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// How such files end, the first that is there counts.
 const ENDINGS: [&str; 5] = ["meta.json", "meta.toml", "meta.yaml", "meta.yml", "meta.jsonc"];
@@ -31,9 +34,15 @@ pub(crate) fn beside(file: &Path) -> Result<Option<Beside>, String> {
     for start in [file.to_path_buf(), file.with_extension("")] {
         for ending in ENDINGS {
             let path = PathBuf::from(format!("{}.{ending}", start.display()));
-            if path.is_file() {
-                let value = read_value(&path)?;
-                return Ok(Some(Beside { path, value }));
+            match fs::metadata(&path) {
+                Ok(about) if about.is_file() => {
+                    let value = read_value(&path)?;
+                    return Ok(Some(Beside { path, value }));
+                }
+                Ok(_) => (),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+                // One that cannot be looked at may say that a sandbox is needed.
+                Err(error) => return Err(format!("{}: {error}", path.display())),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Tags: the lines of a header such as `@param name string`.
 
 use super::{
-    AsTask, Form, Manifest, Sandbox,
-    header::is_for_others,
-    no_slip, params,
+    AsTask, Form, Manifest, Sandbox, no_slip,
+    script_header::is_for_others,
+    short_params,
     values::{size_of, time_of, time_said},
 };
 use serde_json::{Map, Value, json};
@@ -42,7 +42,7 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
     let text = || Some(rest.to_owned());
     match name {
         "param" | "arg" | "argument" => {
-            let (name, mut schema, needed) = params::shorthand(rest)?;
+            let (name, mut schema, needed) = short_params::shorthand(rest)?;
             if !needed && schema.get("default").is_none() {
                 schema["required"] = json!(false);
             }

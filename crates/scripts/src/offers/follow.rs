@@ -3,10 +3,12 @@
 use super::{Snapshot, look};
 use crate::{host::Host, project::file_watch::FileWatch};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use tokio_util::task::TaskTracker;
 
 /// Looks again whenever something changes, and tells what it sees and which resources changed. `own`
-/// are files the server itself writes.
+/// are files the server itself writes. `tasks` has what is under way.
 pub(crate) async fn follow(
+    tasks: TaskTracker,
     mut watch: FileWatch,
     root: PathBuf,
     host: Arc<Host>,
@@ -18,7 +20,7 @@ pub(crate) async fn follow(
     loop {
         let changed = watch.next().await;
         let (root, host) = (root.clone(), host.clone());
-        let looked = tokio::task::spawn_blocking(move || look(&root, &host)).await;
+        let looked = tasks.spawn_blocking(move || look(&root, &host)).await;
         let snapshot = match looked {
             Ok(snapshot) => snapshot,
             Err(error) => {

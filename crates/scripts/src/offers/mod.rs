@@ -3,9 +3,10 @@
 pub(crate) mod completions;
 pub(crate) mod follow;
 pub(crate) mod prompts;
+mod resource_reader;
 pub(crate) mod resources;
 pub(crate) mod skills;
-pub(crate) mod template;
+pub(crate) mod text_template;
 pub(crate) mod ui;
 pub(crate) mod ui_templates;
 
@@ -14,10 +15,14 @@ use crate::{
         script::Script,
         tool::{Program, ScriptTool},
     },
-    compat::mcp_bash::registered::{Registered, registered},
-    host::Host,
+    compat::mcp_bash::{
+        metadata,
+        policy_hook::HookJudge,
+        registered::{Registered, registered},
+    },
+    host::{Host, reserved::Reserved},
     manifest::{Manifest, beside, of_text},
-    project::{Project, scan},
+    project::{Project, data_folders, scan},
     providers,
 };
 use completions::{Completing, Of};
@@ -28,11 +33,14 @@ use std::{
     sync::Arc,
 };
 use zcp::{CallError, Catalog, Contents, Ctx, Resource, Uri};
+use zcp_policy::Policy;
 
 /// What a folder holds now.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) catalog: Catalog,
+    /// Who may call what of it, and of whatever else is served with it.
+    pub(crate) policy: Policy,
     pub(crate) project: Arc<Project>,
     /// What is wrong: whatever it concerns is left out.
     pub(crate) mistakes: Vec<String>,
@@ -46,31 +54,53 @@ pub(crate) struct Snapshot {
 
 /// Looks at a folder.
 pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
-    let (project, mut mistakes) = Project::open(root, host.environment.variables());
+    let (mut project, mut mistakes) = Project::open(root, host.environment.variables());
     let said = project.tools.values().chain([&project.defaults]);
     mistakes.extend(said.flat_map(|said| &said.mistakes).map(|why| format!("zcp.toml: {why}")));
-    let project = Arc::new(project);
     let registered = registered(&project.folder("server.d"), &project.root, host);
+    let (scripts, wrong) = match &registered {
+        Ok(registered) => found_tools(&project, registered.kind("tools")),
+        Err(_) => (vec![], vec![]),
+    };
+    mistakes.extend(wrong);
+    let said = scripts.iter().filter_map(|(_, said)| said.as_ref().ok());
+    let reserved = Arc::new(data_folders::reserved(&project, host, said));
+    host.note_reserved(reserved.clone());
+    if let Some(sandbox) = project.defaults.sandbox.take() {
+        // What makes resources, prompts and completions runs all the same, and writes less.
+        let others = host.reserved_beside();
+        let why = reserved.refuses(&sandbox, &[], &others);
+        mistakes.extend(why.map(|why| format!("zcp.toml: {why}")));
+        let sandbox = reserved.allowed(sandbox, &others);
+        host.note_writable(&sandbox, &project.root);
+        project.defaults.sandbox = Some(sandbox);
+    }
+    let project = Arc::new(project);
     let mut gathering = Gathering {
         catalog: Catalog::default(),
         mistakes,
         programs: vec![],
+        described: BTreeMap::new(),
         is_empty: true,
         pages: BTreeMap::new(),
+        reserved,
         project,
         host: host.clone(),
     };
     let files = match registered {
-        Ok(registered) => gathering.gather(&registered),
+        Ok(registered) => gathering.gather(&registered, scripts),
         Err(why) => {
             gathering.mistakes.push(why);
             BTreeMap::new()
         }
     };
-    let Gathering { mut catalog, mut mistakes, is_empty, project, programs, .. } = gathering;
+    let Gathering { mut catalog, mut mistakes, is_empty, project, programs, described, .. } =
+        gathering;
     mistakes.extend(catalog.take_mistakes());
     let is_there = |name: &str| programs.iter().any(|program| program.tool == name);
-    mistakes.extend(project.policy.mistakes(is_there));
+    let is_mounted =
+        |name: &str| project.mounts.iter().any(|(mount, said)| said.names(mount, name));
+    mistakes.extend(project.policy.mistakes(|name| is_there(name) || is_mounted(name)));
     let is_file = |name: &str| programs.iter().any(|program| is_called(&program.script, name));
     mistakes.extend(
         project
@@ -79,7 +109,20 @@ pub(crate) fn look(root: &Path, host: &Arc<Host>) -> Snapshot {
             .filter(|(name, said)| !is_there(name) && !is_file(name) && said.enabled != Some(false))
             .map(|(name, _)| format!("zcp.toml speaks of a tool `{name}`, and there is none")),
     );
-    Snapshot { catalog, project, mistakes, is_empty, programs, files }
+    let policy = policy(&project, host, described);
+    Snapshot { catalog, policy, project, mistakes, is_empty, programs, files }
+}
+
+/// The policy of a project, with the program that decides, too.
+fn policy(project: &Project, host: &Arc<Host>, described: BTreeMap<String, Value>) -> Policy {
+    let policy = project.policy.clone();
+    match project.policy_hook.clone() {
+        Some(hook) => {
+            let (root, host) = (project.root.clone(), host.clone());
+            policy.judged_by(Arc::new(HookJudge { hook, root, host, described }))
+        }
+        None => policy,
+    }
 }
 
 /// Whether a script, or the folder it is alone in, has a name.
@@ -93,16 +136,23 @@ struct Gathering {
     mistakes: Vec<String>,
     is_empty: bool,
     programs: Vec<Program>,
+    /// Tools as a policy hook is told of them.
+    described: BTreeMap<String, Value>,
     /// Pages that are there already, and the files they change with.
     pages: BTreeMap<String, PathBuf>,
+    reserved: Arc<Reserved>,
     project: Arc<Project>,
     host: Arc<Host>,
 }
 
 impl Gathering {
-    fn gather(&mut self, registered: &Registered) -> BTreeMap<PathBuf, Vec<String>> {
+    fn gather(
+        &mut self,
+        registered: &Registered,
+        scripts: Vec<FoundTool>,
+    ) -> BTreeMap<PathBuf, Vec<String>> {
         let completing = self.completing(registered);
-        self.tools(registered.kind("tools"));
+        self.tools(scripts);
         let files = self.resources(registered, &completing);
         self.prompts(registered.kind("prompts"), &completing);
         let found = skills::skills(&self.project);
@@ -125,32 +175,10 @@ impl Gathering {
         found
     }
 
-    fn tools(&mut self, registered: Option<&Vec<Value>>) {
-        let folder = self.project.folder("tools");
-        let mut scripts = vec![];
-        match registered {
-            None => {
-                for found in scan::tools(&folder, self.project.layout()) {
-                    let said = said(&found.path, &found.head);
-                    scripts.push((found, said));
-                }
-            }
-            Some(entries) => {
-                for entry in entries {
-                    let path = entry["path"].as_str().map(|path| folder.join(path));
-                    match path.as_deref().and_then(scan::program) {
-                        Some(found) => {
-                            let said = serde_json::from_value(entry.clone());
-                            scripts.push((found, said.map_err(|error| error.to_string())));
-                        }
-                        None => {
-                            self.mistakes.push(format!("a registered tool has no program: {entry}"))
-                        }
-                    }
-                }
-            }
-        }
+    fn tools(&mut self, scripts: Vec<FoundTool>) {
         let mut names = HashSet::new();
+        let files: HashSet<String> = scripts.iter().map(|(found, _)| found.name.clone()).collect();
+        let mut all = vec![];
         for (found, said) in scripts {
             let path = found.path.clone();
             let strange = said.iter().flat_map(|said| &said.mistakes);
@@ -158,8 +186,13 @@ impl Gathering {
             let mut pages = vec![];
             let made = said.and_then(|mut said| {
                 pages.extend(self.page(&found, &mut said)?);
-                self.script(found, said)
+                self.script(found, said, &files)
             });
+            all.push((path, pages, made));
+        }
+        // What sandboxes may write is known by now.
+        for (path, pages, made) in all {
+            let made = made.and_then(|script| self.with_safe_folder(script));
             let wrong = made.iter().flatten().find_map(|script| self.missing_folder(script));
             self.mistakes.extend(wrong.map(|why| format!("{}: {why}", path.display())));
             for page in pages {
@@ -168,16 +201,13 @@ impl Gathering {
             }
             match made {
                 Ok(None) => (),
-                // What nobody may ever call is not shown to anybody.
-                Ok(Some(script))
-                    if !self.project.policy.lists(&script.name, script.reads_only()) =>
-                {
-                    self.is_empty = false;
-                    self.programs.push(Program::of(&script, &self.project));
-                }
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
                     self.is_empty = false;
                     self.programs.push(Program::of(&script, &self.project));
+                    if self.project.policy_hook.is_some() {
+                        let described = metadata(&script.context(self.project.context()));
+                        self.described.insert(script.name.clone(), described);
+                    }
                     match ScriptTool::new(script, &self.project, &self.host) {
                         Ok(tool) => self.add(|catalog| catalog.tool(tool.offered())),
                         Err(mistakes) => self.mistakes.extend(mistakes),
@@ -209,17 +239,26 @@ impl Gathering {
         Ok(page)
     }
 
-    /// A script as a tool, unless it is not to be one.
-    fn script(&self, found: scan::Found, said: Manifest) -> Result<Option<Script>, String> {
+    /// A script as a tool, unless it is not to be one. `files` are the names of all scripts by their
+    /// files.
+    fn script(
+        &self,
+        found: scan::Found,
+        said: Manifest,
+        files: &HashSet<String>,
+    ) -> Result<Option<Script>, String> {
         let name = said.name.clone().unwrap_or_else(|| found.name.clone());
         // What a project's defaults forbid, only the project itself allows.
         let said = said.within(&self.project.defaults);
         let tools = &self.project.tools;
         let said = match (tools.get(&found.name), tools.get(&name)) {
             (Some(project), _) => project.clone().or(said),
-            // It chose the name itself, which allows it nothing more.
-            (None, Some(project)) => project.clone().within(&said).or(said),
-            (None, None) => said,
+            // It chose the name itself, which allows it nothing more. If the file of another script is
+            // called so, the entry is for that one alone.
+            (None, Some(project)) if !files.contains(&name) => {
+                project.clone().within(&said).or(said)
+            }
+            (None, _) => said,
         };
         let said = said.or(self.project.defaults.clone());
         match said.enabled {
@@ -227,10 +266,29 @@ impl Gathering {
             _ => {
                 let is_mcp_bash = self.project.is_mcp_bash;
                 let script = Script::new(found, said, is_mcp_bash, &self.host.environment)?;
-                let sandbox = script.manifest.sandbox.iter();
-                sandbox.for_each(|one| self.host.note_writable(one, &self.project.root));
+                if let Some(sandbox) = &script.manifest.sandbox {
+                    let (runs, others) =
+                        (script.runs(&self.project.root), self.host.reserved_beside());
+                    if let Some(why) = self.reserved.refuses(sandbox, &runs, &others) {
+                        return Err(why);
+                    }
+                    self.host.note_writable(sandbox, &self.project.root);
+                }
                 Ok(Some(script))
             }
+        }
+    }
+
+    /// A script, unless it may write anything and runs where a sandbox may write.
+    fn with_safe_folder(&self, script: Option<Script>) -> Result<Option<Script>, String> {
+        let cwd = script.iter().find_map(|script| script.unsafe_folder(&self.project, &self.host));
+        match cwd {
+            Some(cwd) => Err(format!(
+                "it must not run in `{}`: a script in a sandbox may write there, and many programs \
+                 run what they find where they are started. Name another folder",
+                cwd.display()
+            )),
+            None => Ok(script),
         }
     }
 
@@ -296,7 +354,7 @@ impl Gathering {
     /// long to be shown.
     fn unlisted(&mut self) {
         for scheme in providers::at_large(&self.project, &self.host) {
-            let resource = resources::by_scheme(&scheme, &self.project, &self.host);
+            let resource = resource_reader::by_scheme(&scheme, &self.project, &self.host);
             self.add(|catalog| catalog.resource(resource));
         }
         let host = self.host.clone();
@@ -334,6 +392,37 @@ impl Gathering {
         let made = completions::registered(&entries, &self.project, &self.host);
         self.note(made)
     }
+}
+
+/// A program that may be a tool, and what is said of it.
+type FoundTool = (scan::Found, Result<Manifest, String>);
+
+/// The programs of a project that may be tools, and what is wrong with those that are registered.
+fn found_tools(
+    project: &Project,
+    registered: Option<&Vec<Value>>,
+) -> (Vec<FoundTool>, Vec<String>) {
+    let folder = project.folder("tools");
+    let Some(entries) = registered else {
+        let found = scan::tools(&folder, project.layout()).into_iter();
+        let both = |found: scan::Found| {
+            let said = said(&found.path, &found.head);
+            (found, said)
+        };
+        return (found.map(both).collect(), vec![]);
+    };
+    let (mut all, mut mistakes) = (vec![], vec![]);
+    for entry in entries {
+        let path = entry["path"].as_str().map(|path| folder.join(path));
+        match path.as_deref().and_then(scan::program) {
+            Some(found) => {
+                let said = serde_json::from_value(entry.clone());
+                all.push((found, said.map_err(|error| error.to_string())));
+            }
+            None => mistakes.push(format!("a registered tool has no program: {entry}")),
+        }
+    }
+    (all, mistakes)
 }
 
 /// What is said of a script: beside it first, then by itself.

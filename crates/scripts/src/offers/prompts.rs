@@ -8,7 +8,7 @@ use crate::{
     call_files,
     host::Host,
     manifest::{Form, beside, icons::icons, is_sidecar},
-    offers::template::Template,
+    offers::text_template::Template,
     project::{Project, scan},
 };
 use serde::Deserialize;
@@ -87,7 +87,7 @@ impl Maker {
         let runs =
             !self.project.is_mcp_bash && scan::is_executable(file) && scan::program(file).is_some();
         let source = if runs {
-            let head = call_files::head(file);
+            let head = call_files::head(file).unwrap_or_default();
             let header = crate::manifest::of_text(&String::from_utf8_lossy(&head))
                 .map_err(|why| wrong(&why))?;
             said.description = said.description.or(header.description.clone());

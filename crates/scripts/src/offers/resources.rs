@@ -1,13 +1,11 @@
 //! Files, programs and providers as resources.
 
+use super::resource_reader::{Reader, Source, places};
 use crate::{
-    call::{
-        arguments,
-        program::{Given, Program},
-    },
+    call::program::Program,
     call_files, content,
     host::Host,
-    manifest::{Beside, Form, beside, icons::icons, is_sidecar, read_value},
+    manifest::{Beside, beside, icons::icons, is_sidecar, read_value},
     project::{Project, globs, scan},
     providers,
 };
@@ -18,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use zcp::{Annotations, CallError, Contents, FromCall, Input, Resource, Result, Signature, Uri};
+use zcp::{Annotations, Resource, Result, Signature};
 
 /// What is said of a resource.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -53,16 +51,6 @@ pub(crate) struct Found {
     pub(crate) file: Option<PathBuf>,
     /// What is said of it.
     pub(crate) entry: Value,
-}
-
-/// What a resource's content comes from.
-#[derive(Debug, Clone)]
-enum Source {
-    File(PathBuf),
-    /// One of the project, as long as it is in there.
-    Inside(PathBuf),
-    Program(Arc<Program>),
-    Provider(String),
 }
 
 /// What is needed to make resources of what is found.
@@ -281,7 +269,7 @@ impl Maker {
         resource = said.description.iter().fold(resource, |one, text| one.description(text));
         let mime = said.mime_type.clone().or_else(|| {
             let file = file.as_deref().filter(|_| is_file)?;
-            Some(content::mime_of(Some(file), &call_files::head(file)))
+            Some(content::mime_of(Some(file), &call_files::head(file).unwrap_or_default()))
         });
         resource = mime.iter().fold(resource, |one, mime| one.mime_type(mime));
         resource =
@@ -320,78 +308,6 @@ impl Maker {
     }
 }
 
-/// Reads one resource.
-#[derive(Debug)]
-struct Reader {
-    source: Source,
-    mime: Option<String>,
-    project: Arc<Project>,
-    host: Arc<Host>,
-}
-
-impl Reader {
-    async fn read(&self, input: &Input) -> Result<Contents> {
-        let Uri(uri) = Uri::from_call(input).await?;
-        let mut known = None;
-        let (bytes, path) = match &self.source {
-            Source::File(path) => {
-                let places = places(&self.project, &self.host);
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let read = providers::read_file(path.clone(), &name, places, &self.host);
-                (read.await?, Some(path.as_path()))
-            }
-            Source::Inside(path) => {
-                let places = vec![self.project.root.clone()];
-                let read = providers::read_file(path.clone(), &uri, places, &self.host);
-                (read.await?, Some(path.as_path()))
-            }
-            Source::Program(program) => {
-                let variables: Map<String, Value> = input.args()?;
-                let given = arguments::give(&Form::Both, &variables).map_err(CallError::Invalid)?;
-                let mut env = given.env;
-                env.push(("ZCP_URI".into(), uri.clone().into()));
-                let given = Given { env, stdin: given.stdin, argv: vec![] };
-                (program.output(given, Some(&input.ctx)).await?, None)
-            }
-            Source::Provider(name) => {
-                let got =
-                    providers::read(name, &uri, &self.project, &self.host, &input.ctx).await?;
-                known = got.mime;
-                (got.bytes, None)
-            }
-        };
-        let named = url::Url::parse(&uri).ok().map(|uri| PathBuf::from(uri.path()));
-        let path = path.or(named.as_deref());
-        let mime = self.mime.clone().or(known);
-        let mime = mime.unwrap_or_else(|| content::mime_of(path, &bytes));
-        Ok(Contents::Parts(vec![content::contents(bytes, mime, &uri)]))
-    }
-}
-
-/// A resource in no list, for everything of a scheme.
-pub(crate) fn by_scheme(scheme: &str, project: &Arc<Project>, host: &Arc<Host>) -> Resource {
-    let reader = Arc::new(Reader {
-        source: Source::Provider(scheme.to_owned()),
-        mime: None,
-        project: project.clone(),
-        host: host.clone(),
-    });
-    let scheme = if scheme == "git" { "git+https" } else { scheme };
-    Resource::from_parts(format!("{scheme}://{{+rest}}"), Signature::default(), move |input| {
-        let reader = reader.clone();
-        Box::pin(async move { reader.read(&input).await })
-    })
-    .allow_any_path()
-    .unlisted()
-}
-
-/// Where files of resources may be, wherever links lead.
-fn places(project: &Project, host: &Host) -> Vec<PathBuf> {
-    let mut all = project.places("resources");
-    all.extend(providers::roots(project, host));
-    all
-}
-
 fn read(value: &Value, path: &Path) -> Result<Said, String> {
     match value {
         Value::Null => Ok(Said::default()),
@@ -401,7 +317,7 @@ fn read(value: &Value, path: &Path) -> Result<Said, String> {
 
 /// What a file says of itself in its one-line header.
 fn header(file: &Path) -> Said {
-    let head = call_files::head(file);
+    let head = call_files::head(file).unwrap_or_default();
     let head = String::from_utf8_lossy(&head);
     let line = head.lines().take(10).find_map(|line| line.split_once("mcp:")).map(|(_, json)| json);
     line.and_then(|json| serde_json::from_str(json.trim()).ok()).unwrap_or_default()

@@ -1,5 +1,6 @@
 //! A project: where things are in its folder, and what it says of itself.
 
+pub(crate) mod data_folders;
 pub(crate) mod file_watch;
 pub(crate) mod globs;
 mod mount;
@@ -10,8 +11,7 @@ pub(crate) mod settings;
 use crate::{
     call_files::read_text,
     compat::mcp_bash::{self, ProjectContext, policy_hook::Hook},
-    manifest::{Manifest, Providers, ServerInfo, read_value},
-    policy::Policy,
+    manifest::{Manifest, Providers, Sandbox, ServerInfo, read_value},
 };
 pub use mount::Mount;
 use serde::Deserialize;
@@ -21,6 +21,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+use zcp_policy::Policy;
 
 /// The folders a project may have.
 const FOLDERS: [&str; 8] =
@@ -110,7 +111,11 @@ impl Project {
                 file = read;
                 mistakes.extend(strange);
             }
-            Err(why) => mistakes.push(why),
+            Err(why) => {
+                // It may say that everything runs in a sandbox.
+                file.defaults.sandbox = Some(Sandbox::CLOSED);
+                mistakes.push(why);
+            }
         }
         let elsewhere = elsewhere(root, env);
         let server = place(root, &elsewhere, "server.d");
@@ -194,11 +199,6 @@ impl Project {
     pub(crate) fn served(&self) -> impl Iterator<Item = PathBuf> {
         let served = FOLDERS.iter().filter(|&&name| !(name == "tools" && self.is_flat));
         served.map(|name| self.folder(name))
-    }
-
-    /// Whether anything decides about its calls.
-    pub(crate) fn has_policy(&self) -> bool {
-        self.policy.is_set() || self.policy_hook.is_some()
     }
 
     /// What the contract of mcp-bash needs to know of it.

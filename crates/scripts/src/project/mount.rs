@@ -33,10 +33,18 @@ pub struct Mount {
     pub prompts: Vec<String>,
     /// Which of its resources, by their URIs.
     pub resources: Vec<String>,
-    /// It may be called although the folder's policy says nothing of it.
-    pub unguarded: bool,
     /// Only what is in the lock file is offered, also the first time.
     pub locked: bool,
     /// Kinds that are offered whatever the lock file says of them: `resources`, say.
     pub unlocked: Vec<String>,
+}
+
+impl Mount {
+    /// Whether a name could be one of its tools'. `mount` is its own name.
+    pub(crate) fn names(&self, mount: &str, tool: &str) -> bool {
+        match &self.prefix {
+            Some(prefix) => tool.starts_with(prefix),
+            None => tool.strip_prefix(mount).is_some_and(|rest| rest.starts_with('_')),
+        }
+    }
 }

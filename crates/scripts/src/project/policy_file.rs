@@ -4,7 +4,6 @@ use super::Project;
 use crate::{
     compat::mcp_bash::{self, policy_hook::Hook, provider_settings},
     manifest::read_value,
-    policy::{Folders, Policy},
 };
 use serde_json::Value;
 use std::{
@@ -12,6 +11,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+use zcp_policy::{Folders, Policy};
 
 /// The file of a policy, which wins over `[policy]` in `zcp.toml`.
 const FILE: &str = "policy.toml";

@@ -84,7 +84,10 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
 
 /// A file that can be started, if it is one.
 pub(crate) fn program(path: &Path) -> Option<Found> {
-    let head = head(path);
+    // What cannot be read may say that it needs a sandbox.
+    let head = head(path)
+        .inspect_err(|error| tracing::warn!("left out: {}: {error}", path.display()))
+        .ok()?;
     let known = Known { path, executable: is_executable(path), head: &head };
     let start = known.start(System::HERE)?;
     let head = match head.contains(&0) {
@@ -140,7 +143,10 @@ fn may_be_tool(path: &Path, folder: &Path, layout: Layout) -> bool {
 
 fn is_spoken_of(path: &Path) -> bool {
     crate::manifest::beside(path).is_ok_and(|beside| beside.is_some())
-        || String::from_utf8_lossy(&head(path)).lines().take(10).any(|line| line.contains("mcp:"))
+        || String::from_utf8_lossy(&head(path).unwrap_or_default())
+            .lines()
+            .take(10)
+            .any(|line| line.contains("mcp:"))
 }
 
 /// A file's name without its ending.

@@ -146,7 +146,7 @@ fn sandbox(sandbox: &Sandbox) -> Value {
 mod tests {
     use super::*;
     use crate::{host::Host, run::concurrency::Bounds};
-    use std::{collections::BTreeMap, fs};
+    use std::{collections::BTreeMap, fs, sync::Arc};
 
     #[test]
     fn every_setting_says_where_it_comes_from() {
@@ -162,7 +162,7 @@ mod tests {
         let (project, mistakes) = Project::open(root, &env);
         assert!(mistakes.is_empty(), "{mistakes:?}");
         let bounds = Bounds::of(&env, mcp_bash::MAX_CONCURRENT);
-        let host = Host::new(None, env, BTreeMap::new(), bounds, root).unwrap();
+        let host = Host::new(None, env, BTreeMap::new(), bounds, root, Arc::default()).unwrap();
         let all = settings(&project, &host.environment);
         let is = |name: &str, value: Value, from: &str| {
             let one = all.iter().find(|one| one.name == name).unwrap();

@@ -82,7 +82,7 @@ async fn headers(
         let value = match value.find("secret://") {
             Some(at) => {
                 let (before, reference) = value.split_at(at);
-                let secret = secrets::fetch(reference, &host.environment, &project.root).await;
+                let secret = secrets::fetch(reference, host, &project.root).await;
                 format!("{before}{}", secret.map_err(CallError::new)?)
             }
             None => value.to_owned(),

@@ -7,28 +7,29 @@ pub(crate) mod concurrency;
 pub(crate) mod exit_status;
 mod fair_pool;
 mod leader;
-mod listen;
 mod proc_stat;
 mod process;
 mod process_tree;
 pub(crate) mod sandbox;
+mod script_messages;
 mod timeout;
+mod unknown_words;
 mod watchdog;
 
 use capture::Seen;
 pub(crate) use capture::{Complaints, Output};
-pub(crate) use listen::Said;
 pub(crate) use process::{Ceilings, Nursery, Recipe};
 pub(crate) use process_tree::Share;
+pub(crate) use script_messages::Said;
 pub(crate) use timeout::{Allowed, Late};
 
 use crate::{call_files::CallFiles, content::Files};
 use channel::Channel;
 use concurrency::Slot;
 use futures_util::{FutureExt, future::FusedFuture};
-use listen::Listener;
 use process::Process;
 use process_tree::Tracked;
+use script_messages::Listener;
 use std::{
     convert::Infallible,
     io,
@@ -127,7 +128,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
     let mut output = Output::new(job.shown, job.most, job.spill.clone(), seen.clone());
     let mut complaints = Complaints::new(seen.clone());
     let mut listener = ctx.map(|ctx| Listener::new(ctx, &timer, job));
-    let (end, ended) = {
+    let (end, latest) = {
         // One event of standard output and one of the channel.
         let (events, mut happened) = mpsc::channel(2);
         let streams = async {
@@ -153,7 +154,7 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
                 }
                 Event::Failed(error) => return Err(error),
             },
-            error = listen::answer_files(ctx, &timer, job) => return Err(error),
+            error = script_messages::answer_files(ctx, &timer, job) => return Err(error),
             why = tracked.exceeded() => {
                 running.kill().await?;
                 End::Exceeded(why)
@@ -161,19 +162,22 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             late = timer.over() => End::Late(late, running.end().await?),
             never = forever(&mut streams) => match never {},
         };
-        let ended = time::Instant::now();
+        // Its output and its last words together: whoever writes on delays the result no longer.
+        let latest = time::Instant::now() + LONGEST_REST;
         if !streams.is_terminated() {
-            until_quiet(streams, &seen, &tracked).await;
+            until_quiet(streams, &seen, &tracked, latest).await;
         }
-        (end, ended)
+        (end, latest)
     };
     let said = match listener {
         Some(mut listener) => {
             let rest = listener.hear_rest(&mut channel);
-            // Its output and its last words together: whoever writes on holds up nobody for longer.
-            let left = LONGEST_REST.saturating_sub(ended.elapsed()).max(QUIET);
-            if time::timeout(left, rest).await.is_err() {
-                tracing::warn!("what a script said last is not heard: it takes too long");
+            // What was written before the end can be read in any case.
+            let latest = latest.max(time::Instant::now() + QUIET);
+            if time::timeout_at(latest, rest).await.is_err() {
+                tracing::warn!(
+                    "the last messages of a script were dropped: reading them takes too long"
+                );
             }
             listener.said
         }
@@ -200,13 +204,18 @@ async fn read(output: &mut Output, stdout: ChildStdout, events: &mpsc::Sender<Ev
 
 /// Reads the streams to their end, or until nothing comes any more. Processes that hold them open are
 /// ended, as all that come of a call are when the call ends.
-async fn until_quiet<T>(rest: impl Future<Output = T>, seen: &Seen, tracked: &Tracked) {
+async fn until_quiet<T>(
+    rest: impl Future<Output = T>,
+    seen: &Seen,
+    tracked: &Tracked,
+    latest: time::Instant,
+) {
     let mut rest = pin!(rest);
     if time::timeout(REST, &mut rest).await.is_ok() {
         return;
     }
     tracked.end_rest().await;
-    let _ = time::timeout(LONGEST_REST, async {
+    let _ = time::timeout_at(latest, async {
         loop {
             let before = seen.bytes();
             // Late on a busy machine is not quiet.

@@ -6,7 +6,10 @@ use super::{
     process_tree::{ProcessTree, Share, Tracked, VARIABLE},
     watchdog::Watchdog,
 };
-use crate::spawn;
+use crate::{
+    manifest::{Limits, defaults},
+    spawn,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -47,6 +50,8 @@ pub(crate) struct Ceilings {
     pub(crate) memory: Option<u64>,
     pub(crate) cpu: Option<Duration>,
     pub(crate) open_files: Option<u64>,
+    /// Bytes of a file it writes.
+    pub(crate) file_size: Option<u64>,
 }
 
 /// Starts processes, and sees to it that none is left.
@@ -187,6 +192,16 @@ impl Drop for Running {
 }
 
 impl Ceilings {
+    /// Those of some limits. Files have one in a sandbox: they may be where nobody looks.
+    pub(crate) fn of(limits: &Limits, is_confined: bool) -> Self {
+        Self {
+            memory: limits.memory,
+            cpu: limits.cpu,
+            open_files: limits.open_files,
+            file_size: is_confined.then_some(defaults::FILE_SIZE),
+        }
+    }
+
     /// Sets them, for another process or for this one.
     pub(crate) fn set(self, process: Option<Pid>) -> io::Result<()> {
         let cpu = self.cpu.map(|most| most.as_secs().max(1));
@@ -195,6 +210,7 @@ impl Ceilings {
             (Resource::Data, self.memory),
             (Resource::Cpu, cpu),
             (Resource::Nofile, self.open_files),
+            (Resource::Fsize, self.file_size),
         ] {
             if let Some(most) = most {
                 let own = process.map_or_else(|| getrlimit(resource).maximum, |_| None);

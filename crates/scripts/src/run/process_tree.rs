@@ -12,12 +12,9 @@
 use super::{
     bystander::{filters, is_bystander},
     leader::Group,
-    proc_stat::{Identity, Process, process, processes},
+    proc_stat::{Identity, Process, own_id, process, processes},
 };
-use rustix::{
-    param::page_size,
-    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
-};
+use rustix::{param::page_size, process::Pid};
 use std::{
     collections::{HashMap, HashSet},
     fs,
@@ -180,7 +177,7 @@ impl ProcessTree {
             let was_running = runs.iter().any(|(running, _)| *running == number);
             // It may have begun after the runs were looked at.
             if !was_running && !self.runs().contains_key(&number) {
-                end(process);
+                process.end();
             }
         }
     }
@@ -248,7 +245,10 @@ impl ProcessTree {
             }
             if ancestor.parent == server {
                 let has_variable = self.run_by_variable(ancestor.id).is_some();
-                return is_bystander(has_variable, filters(ancestor.id), filters(server));
+                let is_bystander =
+                    is_bystander(has_variable, filters(ancestor.id), filters(server));
+                // Otherwise what was read may be of another process, which has its number by now.
+                return is_bystander || !ancestor.is_there();
             }
             let Some(parent) = all.iter().find(|other| other.id == ancestor.parent) else {
                 return false;
@@ -261,7 +261,10 @@ impl ProcessTree {
     fn end_run(&self, number: u64) {
         let all = processes();
         let is_of_it = |process: &&Process| self.run_of(process) == Some(number);
-        all.iter().filter(is_of_it).filter(|one| !self.is_no_script(one, &all)).for_each(end);
+        all.iter()
+            .filter(is_of_it)
+            .filter(|one| !self.is_no_script(one, &all))
+            .for_each(Process::end);
     }
 }
 
@@ -316,18 +319,6 @@ async fn until_something_runs(tree: &Weak<ProcessTree>) -> Option<Arc<ProcessTre
             () = changed => (),
             () = tokio::time::sleep(LOOK * 40) => (),
         }
-    }
-}
-
-fn own_id() -> i32 {
-    i32::try_from(std::process::id()).unwrap_or_default()
-}
-
-fn end(process: &Process) {
-    let Some(id) = Pid::from_raw(process.id) else { return };
-    let _ = kill_process(id, Signal::KILL);
-    if process.parent == own_id() {
-        let _ = waitpid(Some(id), WaitOptions::empty());
     }
 }
 

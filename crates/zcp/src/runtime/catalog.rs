@@ -5,36 +5,24 @@ use super::{
     complete::Completer,
     offer::IntoOffer,
     prompt::{Prompt, ReadyPrompt},
+    ready_tool::ReadyTool,
     resource::{ReadyResource, Resource},
     signature::Need,
     skill::{Child, Skill, children},
-    tool::{ReadyTool, Support, Tool},
+    tool::{Support, Tool},
 };
 use crate::seal::digest;
-use futures_util::{StreamExt, stream::BoxStream};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap, btree_map::Entry},
     fmt,
     ops::Bound,
     sync::Arc,
 };
-use tokio::sync::watch;
 use zcp_wire::mcp::{
     resources,
     skills::{FOLDER, Skill as Listed},
 };
-
-/// Where tools, resources and prompts come from: a snapshot, and a signal when there is a newer
-/// one. Every change is announced to the clients who want to know.
-pub trait Provider: Send + Sync + 'static {
-    /// The snapshot now, and those to come.
-    fn catalog(&self) -> watch::Receiver<Arc<Catalog>>;
-
-    /// The URIs of resources that changed, as they do. Asked for once.
-    fn updated(&self) -> BoxStream<'static, String> {
-        futures_util::stream::pending().boxed()
-    }
-}
 
 /// Everything that can be called, read or got, sorted by name.
 #[derive(Default, Clone)]
@@ -265,17 +253,22 @@ impl Catalog {
     }
 
     /// The resource of a URI, with the template's variables when it is one of a family. Of
-    /// several families that fit, the one that says most wins. Fallbacks come last.
+    /// several families that fit, the one that says most wins. Fallbacks come last, in their order.
     pub(crate) fn find_resource(&self, uri: &str) -> Option<Fitting<'_>> {
-        self.fitting(uri, false).or_else(|| self.fitting(uri, true))
+        self.fitting(uri).or_else(|| {
+            let listed = [exact(&self.resources, uri, true), best(&self.templates, uri, true)];
+            let unlisted = [exact(&self.unlisted, uri, true), best(&self.unlisted, uri, true)];
+            let all = listed.into_iter().chain(unlisted).flatten();
+            all.min_by_key(|(one, _)| one.fallback_order())
+        })
     }
 
-    /// The same, among fallbacks or among everything else.
-    pub(super) fn fitting(&self, uri: &str, fallback: bool) -> Option<Fitting<'_>> {
-        exact(&self.resources, uri, fallback)
-            .or_else(|| best(&self.templates, uri, fallback))
-            .or_else(|| exact(&self.unlisted, uri, fallback))
-            .or_else(|| best(&self.unlisted, uri, fallback))
+    /// The same, without fallbacks.
+    pub(super) fn fitting(&self, uri: &str) -> Option<Fitting<'_>> {
+        exact(&self.resources, uri, false)
+            .or_else(|| best(&self.templates, uri, false))
+            .or_else(|| exact(&self.unlisted, uri, false))
+            .or_else(|| best(&self.unlisted, uri, false))
     }
 
     /// The tools after a name, in order.
@@ -422,6 +415,8 @@ pub(super) type Map<T> = BTreeMap<String, Arc<T>>;
 
 /// Says that something is left out because its name or URI is taken.
 pub(super) fn clash(what: &str, name: &str) -> String {
+    // It may be of another server: as it is logged it is short, and has no line breaks.
+    let name: String = name.chars().take(200).flat_map(char::escape_debug).collect();
     format!("{what} `{name}` is there twice: the first is used")
 }
 
@@ -431,14 +426,15 @@ fn exact<'a>(all: &'a Map<ReadyResource>, uri: &str, fallback: bool) -> Option<F
     Some((one, None))
 }
 
-/// Of the families a URI fits, the one that says most.
+/// Of the families a URI fits, the one that says most; of fallbacks, among those of lowest order.
 fn best<'a>(families: &'a Map<ReadyResource>, uri: &str, fallback: bool) -> Option<Fitting<'a>> {
     let families = families.values().filter(|one| one.is_fallback() == fallback);
     let fitting = families.filter_map(|family| {
         let variables = family.variables(uri)?;
-        Some((family.template.as_ref()?.specificity(), family, variables))
+        let specificity = family.template.as_ref()?.specificity();
+        Some(((Reverse(family.fallback_order()), specificity), family, variables))
     });
-    let (_, family, variables) = fitting.max_by_key(|(specificity, ..)| *specificity)?;
+    let (_, family, variables) = fitting.max_by_key(|(rank, ..)| *rank)?;
     Some((family, Some(variables)))
 }
 
@@ -448,38 +444,4 @@ fn following<'a, T>(
 ) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     room.range::<str, _>((start, Bound::Unbounded)).map(|(name, item)| (name.as_str(), &**item))
-}
-
-/// A provider whose catalog a program changes while it runs.
-///
-/// ```
-/// use zcp::{Catalog, Live, Server, Tool};
-///
-/// let live = Live::default();
-/// let server = Server::new("demo").provide(live.clone());
-/// live.set(Catalog::default().tool(Tool::new("new", async || "I was not here before")));
-/// # let _ = server;
-/// ```
-#[derive(Debug, Clone)]
-pub struct Live {
-    sender: Arc<watch::Sender<Arc<Catalog>>>,
-}
-
-impl Default for Live {
-    fn default() -> Self {
-        Self { sender: Arc::new(watch::Sender::new(Arc::default())) }
-    }
-}
-
-impl Live {
-    /// Replaces the catalog, and tells the clients who want to know.
-    pub fn set(&self, catalog: Catalog) {
-        self.sender.send_replace(Arc::new(catalog));
-    }
-}
-
-impl Provider for Live {
-    fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.sender.subscribe()
-    }
 }

@@ -1,30 +1,22 @@
 //! The call in progress, seen from inside a handler.
 
 use super::{
-    Runtime,
     ask::{self, Answer, Visit},
     changes::Change,
     error::{CallError, Result},
-    tasks::Wish,
+    gate::Notes,
 };
-use crate::auth::{Caller, PeerAddress, Principal, network};
-use bytestring::ByteString;
-use futures_util::{future::BoxFuture, task::AtomicWaker};
-use http::Extensions;
+pub(crate) use super::{
+    known::{About, Room},
+    stop::{Release, Stop},
+};
+use crate::auth::{Caller, PeerAddress, Principal};
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
-use std::{
-    any::Any,
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll},
-    time::Duration,
-};
-use tokio::sync::Notify;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
     mcp::{
@@ -50,8 +42,14 @@ pub(crate) trait Reporter: Send + Sync {
     fn ask(&self, key: &str, question: InputRequest) -> BoxFuture<'_, Result<Value>>;
     /// A value kept by `keep` in an earlier run of this call.
     fn kept(&self, key: &str) -> Option<Value>;
+    /// All values that were kept by `keep` in earlier runs of this call, and in this one.
+    fn all_kept(&self) -> Map<String, Value>;
     /// Keeps a value for later runs of this call.
     fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()>;
+    /// Where the handler notes something for the gate before it, if there is one.
+    fn notes(&self) -> Option<&Notes> {
+        None
+    }
 }
 
 /// What tells the calls of one peer from those of others.
@@ -66,149 +64,6 @@ pub struct Ctx {
     reporter: Arc<dyn Reporter>,
 }
 
-/// What is known of a call before it runs.
-pub(crate) struct About {
-    /// Who calls.
-    pub caller: Caller,
-    /// The conversation that the call is part of, if it is part of one.
-    pub(crate) conversation: Option<Arc<dyn Conversation>>,
-    /// What the caller's client can do.
-    pub client: Arc<ClientCapabilities>,
-    /// Who its client said it is when the conversation began.
-    pub client_info: Option<Arc<Implementation>>,
-    /// The trace the call is part of.
-    pub trace: Option<Box<Trace>>,
-    /// JSON text of the request's parameters.
-    pub params: Option<ByteString>,
-    /// Whether the call was stopped.
-    pub stop: Stop,
-    /// What the wire and its layers left for the call.
-    pub extensions: Arc<Extensions>,
-    /// How the wire is told to let the client go, where it can.
-    pub(crate) release: Option<Release>,
-    /// What its caller thinks of tasks.
-    pub task: Wish,
-    /// How the call says that nobody needs to wait for it, where it may.
-    pub(crate) detach: Option<Arc<Notify>>,
-    /// What runs the call.
-    pub runtime: Runtime,
-}
-
-impl About {
-    /// Nothing is known.
-    pub(crate) fn of(runtime: Runtime) -> Self {
-        Self {
-            caller: Caller::ANONYMOUS,
-            conversation: None,
-            client: Arc::default(),
-            client_info: None,
-            trace: None,
-            params: None,
-            stop: Stop::default(),
-            extensions: Arc::default(),
-            release: None,
-            task: Wish::default(),
-            detach: None,
-            runtime,
-        }
-    }
-
-    /// The same, for work that does not stop with the call.
-    pub(crate) fn beside(&self) -> Self {
-        Self {
-            caller: self.caller.clone(),
-            conversation: self.conversation.clone(),
-            client: self.client.clone(),
-            client_info: self.client_info.clone(),
-            trace: self.trace.clone(),
-            params: self.params.as_ref().and_then(|params| self.detached(params, MAX_PARAMS)),
-            extensions: self.without_room(),
-            ..Self::of(self.runtime.clone())
-        }
-    }
-
-    /// A part of the call's message for work that does not stop with the call: copied if the
-    /// message is large, so that the rest of it is not kept. None if it has more bytes than `most`.
-    pub(crate) fn detached(&self, part: &ByteString, most: usize) -> Option<ByteString> {
-        match self.extensions.get::<Room>().is_some() {
-            false => Some(part.clone()),
-            true => (part.len() <= most).then(|| ByteString::from(&**part)),
-        }
-    }
-
-    fn without_room(&self) -> Arc<Extensions> {
-        if self.extensions.get::<Room>().is_none() {
-            return self.extensions.clone();
-        }
-        let mut rest = Extensions::clone(&self.extensions);
-        rest.remove::<Room>();
-        Arc::new(rest)
-    }
-}
-
-/// Bytes of a large message's parameters that [`Ctx::params`] gives in a task.
-const MAX_PARAMS: usize = 64 * 1024;
-
-/// The room that a call's message takes of the transport's limits, for as long as this is in the
-/// call's extensions.
-#[derive(Clone)]
-pub(crate) struct Room(
-    #[expect(dead_code, reason = "it is held")] pub(crate) Arc<dyn Any + Send + Sync>,
-);
-
-/// Stops a call's work. The token is made when someone asks for it: most calls end before.
-#[derive(Debug, Default)]
-pub(crate) struct Stop {
-    stopped: AtomicBool,
-    token: OnceLock<CancellationToken>,
-}
-
-impl Stop {
-    /// Stops the work, now and whoever asks later.
-    pub(crate) fn now(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
-        self.token.get().into_iter().for_each(CancellationToken::cancel);
-    }
-
-    /// Whether the work was stopped.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
-    }
-
-    /// A token that is cancelled when the work is stopped.
-    pub(crate) fn token(&self) -> &CancellationToken {
-        let token = self.token.get_or_init(CancellationToken::new);
-        if self.is_stopped() {
-            token.cancel();
-        }
-        token
-    }
-}
-
-/// A call's wish to let its client go, heard by a wire whose clients can come back.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Release(Arc<Parting>);
-
-#[derive(Debug, Default)]
-struct Parting {
-    retry: OnceLock<Duration>,
-    waker: AtomicWaker,
-}
-
-impl Release {
-    /// Lets the client go; it comes back after `retry`.
-    fn now(&self, retry: Duration) {
-        let _ = self.0.retry.set(retry);
-        self.0.waker.wake();
-    }
-
-    /// Waits for the wish.
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Duration> {
-        self.0.waker.register(context.waker());
-        self.0.retry.get().map_or(Poll::Pending, |retry| Poll::Ready(*retry))
-    }
-}
-
 impl Ctx {
     /// A context that reports to `reporter`.
     pub(crate) fn new(reporter: Arc<dyn Reporter>) -> Self {
@@ -221,6 +76,16 @@ impl Ctx {
 
     pub(crate) fn reporter(&self) -> &Arc<dyn Reporter> {
         &self.reporter
+    }
+
+    pub(crate) fn notes(&self) -> Option<&Notes> {
+        self.reporter.notes()
+    }
+
+    /// Notes a value for the [`Gate`](crate::Gate) before this call, one of a type. Without a gate
+    /// nobody reads it.
+    pub fn note<T: Clone + Send + Sync + 'static>(&self, value: T) {
+        self.notes().into_iter().for_each(|notes| notes.insert(value.clone()));
     }
 
     /// What the wire or one of its layers left for this call.
@@ -251,13 +116,20 @@ impl Ctx {
         }
     }
 
+    /// A short name for the session of this call in logs: a part of a digest of its id, so that it
+    /// cannot be used to join the session. None without a session.
+    pub fn session_label(&self) -> Option<String> {
+        let conversation = self.about().conversation.as_ref()?;
+        let digest = Sha256::digest(conversation.name().as_bytes());
+        Some(digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Whose limits this call counts for: those of the principal, or of the network that an anonymous
     /// caller comes from. Callers on this machine, and those whose address is not known, are told
     /// apart by their session. Do not show it: it may name a session.
     pub fn share(&self) -> String {
-        // This machine's own addresses may be a proxy's, behind which there are many.
-        let network = self.get::<PeerAddress>().map(|peer| network(peer.0.ip()));
-        match network.filter(|one| self.principal().is_anonymous() && !one.is_loopback()) {
+        let network = self.get::<PeerAddress>().and_then(|peer| peer.sharing());
+        match network.filter(|_| self.principal().is_anonymous()) {
             Some(network) => format!("network {network}"),
             None => self.owner(),
         }
@@ -452,11 +324,5 @@ fn malformed(error: &serde_json::Error) -> CallError {
 impl fmt::Debug for Ctx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ctx").field("principal", self.principal()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("About").field("caller", &self.caller).finish_non_exhaustive()
     }
 }

@@ -58,6 +58,7 @@ impl Input {
         };
         if self.text_only
             && let Ok(text) = serde_json::from_str::<String>(json)
+            && json::is_plain(text.as_bytes())
             && let Ok(value) = serde_json::from_str(&text)
         {
             return Ok(value);

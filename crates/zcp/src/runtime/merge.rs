@@ -2,11 +2,13 @@
 
 use super::{
     call::ListKind,
-    catalog::{Catalog, Map, Provider, clash},
+    catalog::{Catalog, Map, clash},
     changes::{Change, Changes},
+    gate::Gate,
+    provider::Provider,
     resource::ReadyResource,
 };
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use http::Extensions;
 use std::{
     collections::{HashSet, btree_map::Entry},
@@ -25,15 +27,17 @@ const LOGGED: usize = 20;
 pub(super) fn watch_catalogs(
     own: Catalog,
     providers: &[Box<dyn Provider>],
+    gates: Vec<Arc<dyn Gate>>,
     changes: Changes,
     state: Arc<Extensions>,
 ) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
     let open = providers.iter().map(|provider| (provider.catalog(), true)).collect();
-    let mut merging = Merging { own, providers: open };
+    let gates = gates.into_iter().map(|gate| (gate.changes(), true, gate)).collect();
+    let mut merging = Merging { own, providers: open, gates };
     let first = merging.merged();
     let mut told = warn_of_clashes(&first, &HashSet::new());
     let (sender, receiver) = watch::channel(first);
-    if providers.is_empty() {
+    if providers.is_empty() && merging.gates.is_empty() {
         return (receiver, None);
     }
     let stop = CancellationToken::new();
@@ -84,6 +88,9 @@ struct Merging {
     /// In the order they were added in, which decides between two of one name; and whether each
     /// can still change. Providers that are gone leave their last catalogs behind.
     providers: Vec<(watch::Receiver<Arc<Catalog>>, bool)>,
+    /// What stands before the tools of all of them, with changes of what it offers, and whether
+    /// there can still be any.
+    gates: Vec<(watch::Receiver<u64>, bool, Arc<dyn Gate>)>,
 }
 
 impl Merging {
@@ -92,22 +99,30 @@ impl Merging {
         for (provider, _) in &mut self.providers {
             all.merge(&provider.borrow_and_update());
         }
+        for (decided, _, gate) in &mut self.gates {
+            decided.borrow_and_update();
+            all = all.behind(gate);
+        }
         Arc::new(all)
     }
 
     /// Waits for a change; false when there can be none any more.
     async fn changed(&mut self) -> bool {
         loop {
-            let mut open: Vec<_> = self.providers.iter_mut().filter(|(_, open)| *open).collect();
+            let offered = self.providers.iter_mut();
+            let offered = offered.map(|(it, open)| (open, it.changed().boxed()));
+            let decided = self.gates.iter_mut();
+            let decided = decided.map(|(it, open, _)| (open, it.changed().boxed()));
+            let (mut open, changed): (Vec<_>, Vec<_>) =
+                offered.chain(decided).filter(|(open, _)| **open).unzip();
             if open.is_empty() {
                 return false;
             }
-            let changed = open.iter_mut().map(|(provider, _)| Box::pin(provider.changed()));
             let (result, index, _) = futures_util::future::select_all(changed).await;
             if result.is_ok() {
                 return true;
             }
-            open[index].1 = false;
+            *open[index] = false;
         }
     }
 }
@@ -141,7 +156,7 @@ impl Catalog {
     fn merge_resources(&mut self, other: &Self) {
         for (uri, one) in &other.resources {
             // A fallback that something else would be read for is not listed either.
-            if one.is_fallback() && self.fitting(uri, false).is_some() {
+            if one.is_fallback() && self.fitting(uri).is_some() {
                 self.clashes.push(clash("resource", uri));
             } else {
                 add(&mut self.resources, uri, one, &mut self.clashes);
@@ -217,6 +232,13 @@ mod tests {
 
     fn found(all: &Catalog, uri: &str) -> Option<String> {
         all.find_resource(uri).map(|(one, _)| one.info().name.clone())
+    }
+
+    #[test]
+    fn a_clash_is_told_in_one_short_line() {
+        let told = clash("resource", &format!("a://\nERROR forged\r{}", "x".repeat(9000)));
+        assert!(told.starts_with(r"resource `a://\nERROR forged\r"), "{told}");
+        assert!(told.len() < 300 && !told.contains(['\n', '\r']), "{told}");
     }
 
     #[test]

@@ -10,8 +10,10 @@ mod dispatch;
 pub(crate) mod error;
 pub(crate) mod extract;
 mod failure;
+pub(crate) mod gate;
 pub(crate) mod handler;
 pub(crate) mod input;
+mod known;
 pub mod layer;
 mod merge;
 #[cfg(feature = "metrics")]
@@ -23,25 +25,29 @@ pub(crate) mod offer;
 pub(crate) mod output;
 pub(crate) mod presence;
 pub(crate) mod prompt;
+pub(crate) mod provider;
 pub(crate) mod rate;
+pub(crate) mod ready_tool;
 pub(crate) mod resource;
 pub(crate) mod signature;
 pub(crate) mod skill;
+mod stop;
 pub(crate) mod tasks;
 pub(crate) mod template;
 pub(crate) mod tool;
 
-use crate::{seal::KeyRing, store::Store};
+use crate::{seal::KeyRing, store::Store, sync::lock};
 use call::{Call, Fault, Outcome};
-use catalog::{Catalog, Provider};
+use catalog::Catalog;
 use changes::{Change, Changes};
 use dispatch::Core;
 use failure::{failed, gave_up};
 use futures_util::{FutureExt, future::Either};
+use gate::Gate;
 use http::Extensions;
 use merge::watch_catalogs;
 use metrics::Metrics;
-use serde_json::value::{RawValue, to_raw_value};
+use provider::Provider;
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
@@ -49,7 +55,7 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tasks::{Engine, Tasks};
@@ -74,7 +80,7 @@ pub struct Runtime {
 #[doc(hidden)]
 pub struct Shared {
     pub(crate) info: Implementation,
-    pub(crate) info_json: Arc<RawValue>,
+    pub(crate) info_json: Arc<str>,
     pub(crate) instructions: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,
@@ -132,6 +138,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) own: Catalog,
     pub(crate) providers: Vec<Box<dyn Provider>>,
+    pub(crate) gates: Vec<Arc<dyn Gate>>,
     pub(crate) state: Extensions,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keys: KeyRing,
@@ -141,10 +148,15 @@ pub(crate) struct Parts {
 impl Runtime {
     pub(crate) fn new(parts: Parts) -> Self {
         let changes = Changes::new(parts.store.clone());
-        let is_live = !parts.providers.is_empty();
+        let is_live = !parts.providers.is_empty() || !parts.gates.is_empty();
         let state = Arc::new(parts.state);
-        let (catalog, watching) =
-            watch_catalogs(parts.own, &parts.providers, changes.clone(), state.clone());
+        let (catalog, watching) = watch_catalogs(
+            parts.own,
+            &parts.providers,
+            parts.gates,
+            changes.clone(),
+            state.clone(),
+        );
         let core = Core {
             catalog,
             state,
@@ -162,7 +174,7 @@ impl Runtime {
             parts.layers.into_iter().fold(innermost, |service, layer| layer(service))
         });
         let shared = Shared {
-            info_json: to_raw_value(&parts.info).expect("plain members").into(),
+            info_json: Arc::from(&*zcp_wire::json::text(&parts.info)),
             info: parts.info,
             instructions: parts.instructions,
             settings: parts.settings,
@@ -217,6 +229,12 @@ impl Runtime {
         })
     }
 
+    /// Whether anything may decide about calls by who makes them: layers, gates, or providers, whose
+    /// tools may be behind gates of their own.
+    pub(crate) fn looks_at_callers(&self) -> bool {
+        self.is_layered() || self.is_live
+    }
+
     /// Whether layers decide what is done.
     pub(crate) fn is_layered(&self) -> bool {
         self.layered.is_some()
@@ -225,6 +243,11 @@ impl Runtime {
     /// The catalog now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.core.catalog.borrow().clone()
+    }
+
+    /// Whether running a tool twice is the same as running it once.
+    pub(crate) fn may_run_twice(&self, tool: &str) -> bool {
+        self.catalog().find_tool(tool).is_some_and(|tool| tool.may_run_twice())
     }
 
     /// The tasks of this server.
@@ -273,7 +296,7 @@ impl Runtime {
 
     /// What a protocol keeps for all of its conversations.
     pub(crate) fn shelf<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelf = lock(&self.shelf);
         let place = shelf.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         place.clone().downcast().unwrap_or_default()
     }

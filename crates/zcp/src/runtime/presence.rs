@@ -1,11 +1,14 @@
 //! Says that this process is there, for as long as others count on it.
 
-use crate::store::{Bound, If, Store, StoreError, StoreResult};
+use crate::{
+    store::{Bound, If, Store, StoreError, StoreResult},
+    sync::lock,
+};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime},
@@ -192,8 +195,4 @@ impl Rounds<'_> {
 
 fn alive(name: &str) -> String {
     ["alive/", name].concat()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     auth::{PeerAddress, Principal, network},
     store::{If, Store},
+    sync::lock,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
@@ -15,7 +16,7 @@ use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, atomic::Ordering},
     task::{Context, Poll},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -115,8 +116,21 @@ impl RateLimit {
         Self { store: Some(store), ..self }
     }
 
+    /// Counts a call of whoever made this one, or says how long until there is room for it. For
+    /// limits on something else than whole operations.
+    pub async fn admit(&self, ctx: &Ctx) -> Result<(), Duration> {
+        let counted = Counted { who: Who::of(ctx), tool: None };
+        match &self.store {
+            Some(store) => self.take_shared(&**store, counted).await,
+            None => self.take(counted),
+        }
+    }
+
     /// What a call counts as; nothing if it is not counted.
     fn counted(&self, call: &Call) -> Option<Counted> {
+        if call.ctx.about().is_counted.load(Ordering::Relaxed) {
+            return None;
+        }
         let tool = match &call.op {
             // Whoever made a call may always stop it, and answer what it asks.
             Op::Cancel { .. } | Op::Answer { .. } | Op::Close => return None,
@@ -133,7 +147,7 @@ impl RateLimit {
     /// Takes a token, or says how long until there is one.
     fn take(&self, counted: Counted) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.buckets);
         let fill = |bucket: &Bucket| {
             let earned = now.duration_since(bucket.filled).as_secs_f64() * self.rate;
             (bucket.tokens + earned).min(self.burst)

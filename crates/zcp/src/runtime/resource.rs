@@ -115,7 +115,7 @@ pub struct Resource {
     cache: Option<Cache>,
     watched: bool,
     unlisted: bool,
-    fallback: bool,
+    fallback: Option<usize>,
     traversal: bool,
     completers: Completers,
     pub(crate) signature: Signature,
@@ -153,7 +153,7 @@ impl Resource {
             cache: None,
             watched: false,
             unlisted: false,
-            fallback: false,
+            fallback: None,
             traversal: false,
             completers: Completers::default(),
             signature,
@@ -238,8 +238,15 @@ impl Resource {
     /// Is read only if nothing else of the server has or fits the URI, listed or not: for resources
     /// of somebody who must not take the place of the server's own, such as another server.
     #[must_use]
-    pub fn fallback(mut self) -> Self {
-        self.fallback = true;
+    pub fn fallback(self) -> Self {
+        self.fallback_order(0)
+    }
+
+    /// The same, with a place among all fallbacks: of those that have or fit a URI, the one with the
+    /// lowest order is read.
+    #[must_use]
+    pub fn fallback_order(mut self, order: usize) -> Self {
+        self.fallback = Some(order);
         self
     }
 
@@ -326,7 +333,12 @@ impl ReadyResource {
     }
 
     pub(crate) fn is_fallback(&self) -> bool {
-        self.resource.fallback
+        self.resource.fallback.is_some()
+    }
+
+    /// Its place among the fallbacks.
+    pub(crate) fn fallback_order(&self) -> usize {
+        self.resource.fallback.unwrap_or_default()
     }
 
     pub(crate) fn completers(&self) -> &Completers {

@@ -2,11 +2,12 @@
 
 use super::{
     ask::is_secret,
-    error::{CallError, Result},
+    error::Result,
     handler::Handler,
     input::Input,
     offer::IntoOffer,
     output::{IntoOutput, Output},
+    ready_tool::ReadyTool,
     signature::{Signature, is_plain},
 };
 use futures_util::future::BoxFuture;
@@ -19,10 +20,12 @@ use zcp_wire::{
         lifecycle::Icon,
         tools::{Execution, Tool as Listed, ToolAnnotations},
     },
-    mirror::{self, Mirrored},
+    mirror,
 };
 
-type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
+pub(super) type Run = Arc<dyn Fn(Input) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
+pub(super) type Members = Map<String, Value>;
+pub(super) type Prepare = Arc<dyn Fn(Members) -> (Members, Result<()>) + Send + Sync>;
 
 /// A tool: a handler, and what a model is told about it.
 ///
@@ -52,6 +55,7 @@ pub struct Tool {
     support: Support,
     unchecked: bool,
     checked_by_handler: bool,
+    prepare: Option<Prepare>,
     run: Run,
 }
 
@@ -115,6 +119,7 @@ impl Tool {
             support: Support::default(),
             unchecked: false,
             checked_by_handler: false,
+            prepare: None,
             run: Arc::new(run),
         }
     }
@@ -161,6 +166,18 @@ impl Tool {
     #[must_use]
     pub fn checked_by_handler(mut self) -> Self {
         self.checked_by_handler = true;
+        self
+    }
+
+    /// Says what the handler makes of its arguments before it uses them, and whether they are
+    /// valid: a [`Gate`](crate::Gate) decides about these. Without this, a gate sees them with
+    /// the defaults of the input schema.
+    #[must_use]
+    pub fn prepared_by(
+        mut self,
+        prepare: impl Fn(Map<String, Value>) -> (Map<String, Value>, Result<()>) + Send + Sync + 'static,
+    ) -> Self {
+        self.prepare = Some(Arc::new(prepare));
         self
     }
 
@@ -242,7 +259,7 @@ impl Tool {
 
     /// Checks everything about the tool that can be known before it is called.
     pub(crate) fn ready(self) -> Result<ReadyTool, Vec<String>> {
-        let Self { info, signature, support, unchecked, checked_by_handler, run } = self;
+        let Self { info, signature, support, unchecked, checked_by_handler, prepare, run } = self;
         let mut mistakes = vec![];
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if info.name.is_empty() || info.name.len() > 128 || !info.name.bytes().all(allowed) {
@@ -274,66 +291,7 @@ impl Tool {
             let named = |mistake| format!("tool `{}`: {mistake}", info.name);
             return Err(mistakes.into_iter().map(named).collect());
         }
-        Ok(ReadyTool { info, check_input, check_output, mirrored, support, run })
-    }
-}
-
-/// A tool that was checked and can be called.
-#[derive(Clone)]
-pub(crate) struct ReadyTool {
-    pub(crate) info: Listed,
-    /// Absent when reading the arguments into the handler's types checks as much.
-    check_input: Option<Lazy>,
-    check_output: Option<Lazy>,
-    pub(crate) mirrored: Vec<Mirrored>,
-    pub(crate) support: Support,
-    run: Run,
-}
-
-impl ReadyTool {
-    /// The same under another name.
-    pub(crate) fn named(&self, name: String) -> Self {
-        Self { info: Listed { name, ..self.info.clone() }, ..self.clone() }
-    }
-
-    /// Whether twice is the same as once.
-    pub(crate) fn may_run_twice(&self) -> bool {
-        let hints = self.info.annotations.as_ref();
-        hints.is_some_and(|hints| {
-            hints.idempotent_hint == Some(true) || hints.read_only_hint == Some(true)
-        })
-    }
-
-    /// Checks the arguments and begins the call. What it gives is to be [`checked`](Self::checked).
-    pub(crate) fn begin(&self, input: Input) -> Result<BoxFuture<'static, Result<Output>>> {
-        if let Some(schema) = &self.check_input {
-            let args: Value = serde_json::from_str(input.args_json())
-                .map_err(|error| CallError::new(format!("bad arguments: {error}")))?;
-            let fits = schema.check(&self.info.input_schema, &args);
-            fits.map_err(|why| CallError::new(format!("bad arguments: {why}")))?;
-        }
-        Ok((self.run)(input))
-    }
-
-    /// What a call gave, if it is what the tool promises.
-    pub(crate) fn checked(&self, output: Output) -> Result<Output> {
-        if !output.is_error {
-            self.check_output(&output)?;
-        }
-        Ok(output)
-    }
-
-    fn check_output(&self, output: &Output) -> Result<()> {
-        let (Some(schema), Some(check)) = (&self.info.output_schema, &self.check_output) else {
-            return Ok(());
-        };
-        let Some(structured) = &output.structured else {
-            let why = "the tool has an output schema, but gave no structured output";
-            return Err(CallError::new(why));
-        };
-        check.check(schema, structured).map_err(|why| {
-            CallError::new(format!("the tool's output does not match its schema: {why}"))
-        })
+        Ok(ReadyTool { info, check_input, check_output, mirrored, support, prepare, run })
     }
 }
 
@@ -352,11 +310,5 @@ fn object(schema: Map<String, Value>) -> Value {
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool").field("info", &self.info).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ReadyTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadyTool").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
 //! A store in this process, gone when the process ends.
 
+use crate::sync::lock;
 use std::{
-    collections::VecDeque,
     fmt,
     hash::BuildHasher,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -14,8 +14,8 @@ use futures_util::{future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
 
 use super::{
-    Bound, Browse, Entry, If, Store, StoreError, StoreResult, check_entry, check_value,
-    expiring::Expiring, wakes::Wakes,
+    Bound, Browse, Entry, If, Store, StoreResult, check_entry, check_value, expiring::Expiring,
+    memory_log::Log, wakes::Wakes,
 };
 
 /// How many locks the keys are spread over.
@@ -133,7 +133,7 @@ struct Shard {
 
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 }
 
@@ -219,45 +219,9 @@ fn end(now: Instant, ttl: Option<Duration>) -> Option<Instant> {
     now.checked_add(ttl?)
 }
 
-/// The newest items of a log, and the position of the last.
-struct Log {
-    last: u64,
-    items: VecDeque<Bytes>,
-    /// The bytes of all items.
-    bytes: usize,
-}
-
-impl Log {
-    /// An empty log, whose first item comes after a position.
-    fn after_position(last: u64) -> Self {
-        Self { last, items: VecDeque::new(), bytes: 0 }
-    }
-
-    fn push(&mut self, value: Bytes, bound: Bound) -> u64 {
-        self.last += 1;
-        self.bytes += value.len();
-        self.items.push_back(value);
-        while (self.items.len() > bound.entries || self.bytes > bound.bytes)
-            && let Some(oldest) = self.items.pop_front()
-        {
-            self.bytes -= oldest.len();
-        }
-        self.last
-    }
-
-    fn after(&self, position: u64) -> StoreResult<Vec<(u64, Bytes)>> {
-        let dropped = self.last - self.items.len() as u64;
-        let held = dropped..=self.last;
-        if position != 0 && !held.contains(&position) {
-            return Err(StoreError::Gone);
-        }
-        let skip = position.saturating_sub(dropped) as usize;
-        Ok((dropped + 1..).zip(self.items.iter().cloned()).skip(skip).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::StoreError;
     use std::slice;
 
     use futures_util::{FutureExt, StreamExt};

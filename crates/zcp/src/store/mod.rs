@@ -2,6 +2,7 @@
 
 mod expiring;
 pub mod memory;
+mod memory_log;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "sqlite")]

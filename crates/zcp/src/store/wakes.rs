@@ -1,14 +1,15 @@
 //! Those who wait for logs to grow.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
-
+use crate::sync::lock;
 use foldhash::fast::RandomState;
 use futures_util::stream::{self, BoxStream};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+};
 use tokio::sync::watch;
 
+// A std mutex: never held across an await.
 type Waiting = Mutex<HashMap<String, Watched, RandomState>>;
 
 /// Who waits for which log.
@@ -50,11 +51,6 @@ impl Wakes {
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
     }
-}
-
-// A std mutex: never held across an await.
-fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<String, Watched, RandomState>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One who waits. The last to leave takes the [`Watched`] along.

@@ -1,9 +1,9 @@
 //! How many bytes this process has written under keys of one kind, of all clients together.
 
-use crate::clock;
+use crate::{clock, sync::lock};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// What each key counts for at least, however little is written: its name is held here, too.
@@ -26,16 +26,27 @@ struct Keys {
     by_write: BTreeMap<u64, Arc<str>>,
     /// Those that expire: when, and their last write.
     by_end: BTreeSet<(u64, u64)>,
+    /// What the keys of each owner hold together.
+    by_owner: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     writes: u64,
     total: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Key {
     bytes: usize,
     write: u64,
     /// In milliseconds since 1970.
     ends: Option<u64>,
+    /// Whose share it counts for, if that is known.
+    owner: Option<Arc<str>>,
+}
+
+/// A part of the total that one owner of keys may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share<'a> {
+    pub(crate) owner: &'a str,
+    pub(crate) max: usize,
 }
 
 impl Written {
@@ -43,12 +54,12 @@ impl Written {
         Self { max, keys: Mutex::default() }
     }
 
-    /// Notes bytes that were added under a key, which holds `most` at most. Gives the keys that
-    /// must go for them; this one stays.
-    pub(crate) fn add(&self, name: &str, bytes: usize, most: usize) -> Vec<Arc<str>> {
+    /// Notes bytes that were added under a key, which holds `most` at most, and when it expires.
+    /// Gives the keys that must go for them; this one stays.
+    pub(crate) fn add(&self, name: &str, bytes: usize, most: usize, ends: u64) -> Vec<Arc<str>> {
         let mut keys = self.lock();
         let before = keys.bytes(name).max(LEAST);
-        keys.set(name, (before + bytes).min(most), None);
+        keys.set(name, (before + bytes).min(most), Some(ends), None);
         keys.surplus(self.max)
     }
 
@@ -56,24 +67,33 @@ impl Written {
     /// this one stays.
     pub(crate) fn set(&self, name: &str, bytes: usize, ends: Option<u64>) -> Vec<Arc<str>> {
         let mut keys = self.lock();
-        keys.set(name, bytes, ends);
+        keys.set(name, bytes, ends, None);
         keys.surplus(self.max)
     }
 
     /// Notes what a key holds from now on, and when it expires, whatever the total is.
     pub(crate) fn note(&self, name: &str, bytes: usize, ends: Option<u64>) {
-        self.lock().set(name, bytes, ends);
+        self.lock().set(name, bytes, ends, None);
     }
 
-    /// Notes what a key is to hold, unless it grows beyond the total; false if it does.
-    pub(crate) fn try_set(&self, name: &str, bytes: usize, ends: Option<u64>) -> bool {
+    /// Notes what a key is to hold, unless it grows beyond the total or the share of its owner;
+    /// false if it does.
+    pub(crate) fn try_set(
+        &self,
+        name: &str,
+        bytes: usize,
+        ends: Option<u64>,
+        share: Share<'_>,
+    ) -> bool {
         let mut keys = self.lock();
         keys.remove_expired();
         let (before, after) = (keys.bytes(name), bytes.max(LEAST));
-        if after > before && keys.total - before + after > self.max {
+        let own = keys.bytes_of(share.owner, name);
+        let fits = keys.total - before + after <= self.max && own + after <= share.max;
+        if after > before && !fits {
             return false;
         }
-        keys.set(name, bytes, ends);
+        keys.set(name, bytes, ends, Some(share.owner));
         true
     }
 
@@ -82,8 +102,13 @@ impl Written {
         let mut keys = self.lock();
         let bytes = keys.bytes(name);
         if bytes > 0 {
-            keys.set(name, bytes, Some(ends));
+            keys.set(name, bytes, Some(ends), None);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn total(&self) -> usize {
+        self.lock().total
     }
 
     /// Nothing is under a key any more.
@@ -92,7 +117,7 @@ impl Written {
     }
 
     fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.keys)
     }
 }
 
@@ -101,13 +126,27 @@ impl Keys {
         self.by_name.get(name).map_or(0, |key| key.bytes)
     }
 
-    fn set(&mut self, name: &str, bytes: usize, ends: Option<u64>) {
+    /// What all other keys of an owner hold.
+    fn bytes_of(&self, owner: &str, except: &str) -> usize {
+        let all = self.by_owner.get(owner).copied().unwrap_or(0);
+        let key = self.by_name.get(except).filter(|key| key.owner.as_deref() == Some(owner));
+        all - key.map_or(0, |key| key.bytes)
+    }
+
+    /// A key stays its owner's, unless another one is named.
+    fn set(&mut self, name: &str, bytes: usize, ends: Option<u64>, owner: Option<&str>) {
         self.remove_expired();
-        let known = self.by_name.get_key_value(name).map(|(name, _)| name.clone());
+        let known = self.by_name.get_key_value(name);
+        let known = known.map(|(name, key)| (name.clone(), key.owner.clone()));
         self.remove(name);
         self.writes += 1;
-        let (name, write) = (known.unwrap_or_else(|| name.into()), self.writes);
-        let key = Key { bytes: bytes.max(LEAST), write, ends };
+        let (name, known) = known.unwrap_or_else(|| (name.into(), None));
+        let owner = owner.map(Arc::from).or(known);
+        let (write, bytes) = (self.writes, bytes.max(LEAST));
+        if let Some(owner) = &owner {
+            *self.by_owner.entry(owner.clone()).or_default() += bytes;
+        }
+        let key = Key { bytes, write, ends, owner };
         self.total += key.bytes;
         self.by_write.insert(write, name.clone());
         self.by_end.extend(ends.map(|ends| (ends, write)));
@@ -120,6 +159,14 @@ impl Keys {
         self.by_write.remove(&key.write);
         if let Some(ends) = key.ends {
             self.by_end.remove(&(ends, key.write));
+        }
+        if let Some(owner) = key.owner
+            && let Some(all) = self.by_owner.get_mut(&owner)
+        {
+            *all -= key.bytes;
+            if *all == 0 {
+                self.by_owner.remove(&owner);
+            }
         }
     }
 
@@ -167,7 +214,8 @@ mod tests {
     #[test]
     fn the_largest_old_key_goes_first() {
         let written = Written::new(10_000);
-        let add = |name, bytes| written.add(name, bytes, 5000);
+        let later = clock::now_ms() + 60_000;
+        let add = |name, bytes| written.add(name, bytes, 5000, later);
         assert!(add("small", 10).is_empty());
         assert!(add("a", 4000).is_empty());
         assert!(add("a", 4000).is_empty(), "it holds 5000 at most");
@@ -195,5 +243,29 @@ mod tests {
         assert!(written.set("second", 100, later).is_empty(), "it is smaller now");
         let keys = written.lock();
         assert_eq!((keys.total, keys.by_end.len(), keys.by_name.len()), (4512, 2, 2));
+    }
+
+    #[test]
+    fn logs_that_have_expired_do_not_count() {
+        let written = Written::new(10_000);
+        assert!(written.add("expired", 9000, 9000, clock::now_ms()).is_empty());
+        assert!(written.add("new", 9000, 9000, clock::now_ms() + 60_000).is_empty());
+        assert_eq!(written.lock().total, 9000);
+    }
+
+    #[test]
+    fn one_owner_has_a_share_of_the_total() {
+        let written = Written::new(10_000);
+        let set =
+            |name, bytes, owner| written.try_set(name, bytes, None, Share { owner, max: 4000 });
+        assert!(set("a", 2000, "ann") && set("b", 2000, "ann"));
+        assert!(!set("c", 1000, "ann") && !set("a", 2001, "ann"));
+        assert!(set("a", 1000, "ann") && set("c", 1000, "ann") && set("d", 4000, "bob"));
+        written.note("b", 3000, None);
+        assert!(!set("a", 1001, "ann"), "it stays ann's");
+        for name in ["a", "b", "c", "d"] {
+            written.remove(name);
+        }
+        assert!(written.lock().by_owner.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use super::{
     outbox::Outbox,
     weight::{NoRoom, Own, Weight, check_values},
 };
-use crate::{auth::PeerAddress, protocol::mcp::Mcp};
+use crate::{auth::PeerAddress, protocol::mcp::Mcp, sync::holding};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::{Stream, StreamExt, stream::SelectAll};
@@ -17,12 +17,16 @@ use std::{
     task::Poll,
 };
 use tokio_util::task::TaskTracker;
-use zcp_wire::{Frame, Frames, Malformed, Message, Peer, Request, RpcError, params::Params};
+use zcp_wire::{
+    Frame, Frames, Malformed, Message, Peer, Request, Response, RpcError, params::Params,
+};
 
 /// Maximum number of messages one conversation may have under way.
 const CALLS: usize = 1024;
 /// Maximum number of messages in one batch.
 pub(crate) const BATCH: usize = 100;
+/// Maximum number of bytes that the answers of one batch have together.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// One conversation: messages in, texts out into its outbox.
 pub(crate) struct Conversation {
@@ -172,15 +176,26 @@ impl Conversation {
         let mut all = run_batch(&self.mcp, frames, extensions, &self.under_way);
         let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
-            let mut responses = vec![];
+            let (mut responses, mut bytes) = (vec![], 0);
+            // Answers count while they wait for the others.
+            let mut held = vec![];
             while let Some(frame) = all.next().await {
                 match frame {
-                    Frame::Response(_) => responses.push(frame),
+                    Frame::Response(_) if bytes + size(&frame) > BATCH_BYTES => {
+                        responses.push(without_room(frame));
+                    }
+                    Frame::Response(_) => {
+                        bytes += size(&frame);
+                        held.push(outbox.outside(size(&frame)));
+                        responses.push(frame);
+                    }
                     other => drop(outbox.send(other.into_text()).await),
                 }
             }
             if !responses.is_empty() {
-                let _ = outbox.send(batch_text(&responses)).await;
+                let text = batch_text(&responses);
+                drop((held, responses));
+                let _ = outbox.send(text).await;
             }
         });
     }
@@ -268,9 +283,26 @@ pub(crate) fn run_batch(
         Ok(frame) => mcp.send(frame, extensions.clone()),
     };
     let all: SelectAll<Frames> = frames.into_iter().map(run).collect();
-    all.inspect(move |_| {
-        let _ = &counted;
-    })
+    holding(all, counted)
+}
+
+/// About how many bytes a response has.
+pub(crate) fn size(frame: &Frame) -> usize {
+    match frame {
+        Frame::Response(Response { result: Ok(text), .. }) => text.len(),
+        _ => 256,
+    }
+}
+
+/// A response to a batch whose result there is no room for.
+pub(crate) fn without_room(frame: Frame) -> Frame {
+    match frame {
+        Frame::Response(Response { id, .. }) => {
+            let why = "the answers of the batch are too large: make fewer requests at once";
+            Frame::Response(Response { id, result: Err(RpcError::internal(why)) })
+        }
+        other => other,
+    }
 }
 
 /// Responses as one array.

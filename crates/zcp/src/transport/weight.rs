@@ -1,15 +1,16 @@
 //! How many bytes of messages may be under way in one process.
 
 use crate::{
-    auth::{PeerAddress, network},
+    auth::PeerAddress,
     runtime::{Runtime, ctx::Room},
+    sync::lock,
 };
 use http::Extensions;
 use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zcp_wire::{Request, RpcError, json::has_more_values};
@@ -44,14 +45,10 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// The share of the network that a message comes from. This machine's own addresses may be a
-    /// proxy's, and have none.
+    /// The share of the network that a message comes from.
     fn share(&self, peer: Option<PeerAddress>) -> Option<Arc<Semaphore>> {
-        let network = network(peer?.0.ip());
-        if network.is_loopback() {
-            return None;
-        }
-        let mut networks = self.networks.lock().unwrap_or_else(PoisonError::into_inner);
+        let network = peer?.sharing()?;
+        let mut networks = lock(&self.networks);
         if networks.len() >= NETWORKS {
             networks.retain(|_, share| share.available_permits() < OF_ONE / UNIT);
         }

@@ -5,7 +5,7 @@ use crate::{
     client_config::{
         clients::{self, Client},
         edit::At,
-        files::{Kept, Readers},
+        user_files::{Kept, Readers},
     },
     errors::usage,
     print,

@@ -10,7 +10,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-use zcp_scripts::Program;
+use zcp_scripts::{Program, Scripts};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -36,11 +36,8 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
     let mistakes = scripts.mistakes().borrow().clone();
     let mut findings: Vec<Finding> =
         mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();
-    findings.extend(
-        mounts::mistakes(&scripts)
-            .into_iter()
-            .map(|mistake| Finding::error("not mounted", mistake)),
-    );
+    let refused = not_mounted(&scripts).await;
+    findings.extend(refused.into_iter().map(|mistake| Finding::error("not mounted", mistake)));
     let programs = scripts.programs().borrow().clone();
     for program in &programs {
         if let Err(why) = &program.by {
@@ -61,7 +58,11 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         }
     }
     let tools = programs.len();
-    scripts.processes().end().await;
+    let processes = scripts.processes();
+    if let Err(error) = scripts.server().build() {
+        findings.push(Finding::error("not served", error.to_string()));
+    }
+    processes.end().await;
     if json {
         print::json(&json!({ "folder": validate.folder, "tools": tools, "findings": findings }))?;
     } else {
@@ -73,6 +74,24 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         tools => format!("{tools} tools, nothing wrong."),
     };
     findings::verdict(&findings, validate.strict, &fine, json)
+}
+
+/// Mounts that `zcp serve` would refuse. Nothing is connected to.
+async fn not_mounted(scripts: &Scripts) -> Vec<String> {
+    let mistakes = mounts::mistakes(scripts);
+    if !mistakes.is_empty() {
+        return mistakes;
+    }
+    match mounts::open(scripts, false).await {
+        Ok(mounts) => {
+            mounts.gateway.close().await;
+            for processes in mounts.processes {
+                processes.end().await;
+            }
+            vec![]
+        }
+        Err(why) => vec![why.to_string()],
+    }
 }
 
 /// What callers of a tool may stumble over.

@@ -50,11 +50,25 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     if call.task {
         made = made.as_task();
     }
-    let result = made_known(made, json).await?;
+    let result = made_known(made, json).await.inspect_err(|error| {
+        if tool.is_none() && !json {
+            suggest(&**error, &call.tool, &tools);
+        }
+    })?;
     client.close().await;
     match result.is_error {
         true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
         false => Ok(()),
+    }
+}
+
+/// Names the tool that was probably meant, if the server refused one that it does not list.
+fn suggest(error: &(dyn Error + 'static), tool: &str, tools: &[Tool]) {
+    let is_refused =
+        error.downcast_ref::<zcp_client::Error>().is_some_and(zcp_client::Error::is_not_found);
+    if is_refused && !tools.is_empty() {
+        let hint = nearest::hint(tool, tools.iter().map(|tool| tool.name.as_str()));
+        print::aside(&format!("hint: {hint}"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `zcp list`: what a server offers.
 
+use super::signature::signature;
 use crate::{
     print,
     target::{self, Target},
@@ -39,7 +40,7 @@ pub(crate) async fn run(list: List, json: bool) -> Result<(), Box<dyn Error>> {
     if is_wanted(What::Tools, offers.tools.is_some()) {
         let tools = client.list_tools().await?;
         let row = |tool: &zcp_client::wire::mcp::tools::Tool| {
-            (tool.name.clone(), tool.description.clone().unwrap_or_default())
+            (signature(tool), tool.description.clone().unwrap_or_default())
         };
         show("tools", &tools, row, json, &mut all)?;
     }

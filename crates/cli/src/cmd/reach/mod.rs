@@ -2,8 +2,10 @@
 
 pub(crate) mod call;
 pub(crate) mod complete;
+pub(crate) mod describe;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod ping;
 pub(crate) mod prompt;
 pub(crate) mod read;
+mod signature;

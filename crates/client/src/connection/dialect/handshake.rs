@@ -12,9 +12,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use zcp_wire::{
-    Id, Revision,
+    Id, MethodName, Revision,
     mcp::{subscriptions::Filter, tools::Tool},
     mirror::{self, Mirrored},
+    status,
 };
 
 /// A revision that is spoken in sessions.
@@ -26,7 +27,7 @@ impl Dialect for Handshake {
     fn prepare(
         &self,
         _: &Settings,
-        _: &str,
+        _: &MethodName,
         params: &mut Map<String, Value>,
         id: &Id,
     ) -> HeaderMap {
@@ -45,7 +46,7 @@ impl Dialect for Handshake {
 
     fn recovery(&self, _: &Error, fate: &Fate) -> Option<Recovery> {
         let status = fate.get().and_then(Failure::status);
-        (status == Some(404)).then_some(Recovery::Reopen)
+        (status == Some(status::NO_SESSION.as_u16())).then_some(Recovery::Reopen)
     }
 
     fn listen(

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zcp_wire::{
-    Id, Revision, header,
+    Id, MethodName, Revision, header,
     mcp::{subscriptions::Filter, tools::Tool},
     mirror::Mirrored,
     revision::Era,
@@ -30,7 +30,7 @@ pub(crate) trait Dialect: Send + Sync {
     fn prepare(
         &self,
         settings: &Settings,
-        method: &str,
+        method: &MethodName,
         params: &mut Map<String, Value>,
         id: &Id,
     ) -> HeaderMap;

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zcp_wire::{
-    Id, Revision, RpcError,
+    Id, Method, MethodName, Revision, RpcError,
     error::HEADER_MISMATCH,
     header,
     mcp::{subscriptions::Filter, tools::Tool},
@@ -29,7 +29,7 @@ impl Dialect for Stateless {
     fn prepare(
         &self,
         settings: &Settings,
-        method: &str,
+        method: &MethodName,
         params: &mut Map<String, Value>,
         id: &Id,
     ) -> HeaderMap {
@@ -79,7 +79,12 @@ impl Stateless {
     }
 
     /// The headers that repeat a request's method, its name and some of its arguments.
-    fn headers(&self, settings: &Settings, method: &str, params: &Map<String, Value>) -> HeaderMap {
+    fn headers(
+        &self,
+        settings: &Settings,
+        method: &MethodName,
+        params: &Map<String, Value>,
+    ) -> HeaderMap {
         let mut headers = version_header(self.revision);
         let mut insert = |name: &HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(&header::encode(value)) {
@@ -87,15 +92,11 @@ impl Stateless {
             }
         };
         insert(&header::METHOD, method);
-        let named = match method {
-            "tools/call" | "prompts/get" => params.get("name"),
-            "resources/read" => params.get("uri"),
-            "tasks/get" | "tasks/update" | "tasks/cancel" => params.get("taskId"),
-            _ => None,
-        };
-        let Some(name) = named.and_then(Value::as_str) else { return headers };
+        let member = method.known().and_then(Method::name_header_of);
+        let named = member.and_then(|member| params.get(member.as_str())?.as_str());
+        let Some(name) = named else { return headers };
         insert(&header::NAME, name);
-        let known = if method == "tools/call" { settings.tools.get(name) } else { None };
+        let known = method.is(Method::CallTool).then(|| settings.tools.get(name)).flatten();
         let args = params.get("arguments").unwrap_or(&Value::Null);
         for mirrored in known.iter().flat_map(|known| &known.mirrored) {
             let name = format!("{}{}", header::PARAM_PREFIX, mirrored.header);

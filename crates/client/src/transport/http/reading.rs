@@ -55,12 +55,12 @@ impl Reading {
         let text = match body(response, self.way.max_message).await {
             Ok(text) => text,
             Err(why) => {
-                self.fate.gone(why);
+                self.fate.set(why);
                 return stream::empty().boxed();
             }
         };
         if let Some(why) = limits::too_many(&text) {
-            self.fate.gone(why);
+            self.fate.set(Failure::TooLong(why));
             return stream::empty().boxed();
         }
         let frames = frames_of(text.clone());
@@ -115,7 +115,8 @@ impl Events {
                 Some(Ok(bytes)) => {
                     self.take(&bytes);
                     if self.decoder.is_too_long(self.reading.way.max_message) {
-                        self.reading.fate.gone("an event of the server's stream has no end");
+                        let why = "an event of the server's stream has no end".to_owned();
+                        self.reading.fate.set(Failure::TooLong(why));
                         return None;
                     }
                 }
@@ -137,7 +138,7 @@ impl Events {
                 self.retry = retry.clamp(SHORTEST_RETRY, LONGEST_RETRY);
             }
             if let Some(why) = limits::too_many(event.data.as_bytes()) {
-                self.reading.fate.gone(why);
+                self.reading.fate.set(Failure::TooLong(why));
                 self.bytes = stream::empty().boxed();
                 self.last = None;
                 return;
@@ -188,13 +189,13 @@ pub(in crate::transport) fn is_events(response: &Response) -> bool {
     response.status().is_success() && kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-async fn body(response: Response, largest: usize) -> Result<Bytes, String> {
+async fn body(response: Response, largest: usize) -> Result<Bytes, Failure> {
     let mut all = vec![];
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        all.extend_from_slice(&chunk.map_err(|error| explain(&error))?);
+        all.extend_from_slice(&chunk.map_err(|error| Failure::Gone(explain(&error)))?);
         if all.len() > largest {
-            return Err(format!("the answer has more than {largest} bytes"));
+            return Err(limits::too_long(largest));
         }
     }
     Ok(all.into())

@@ -17,7 +17,6 @@ use crate::{
         Form, Manifest, ServerInfo,
         defaults::{self, Defaults},
     },
-    policy::Allowlist,
 };
 pub(crate) use contract_call::Call;
 use serde_json::{Map, Value};
@@ -28,7 +27,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+pub(crate) use tool_metadata::metadata;
 use zcp::{Ctx, Result};
+use zcp_policy::Allowlist;
 
 /// Variables that settings come from.
 pub(crate) const TIMEOUT: &str = "MCPBASH_DEFAULT_TOOL_TIMEOUT";

@@ -35,17 +35,26 @@ impl Registered {
 /// found instead: what it would have hidden must not appear.
 pub(crate) fn registered(server: &Path, root: &Path, host: &Host) -> Result<Registered, String> {
     let list = server.join("register.json");
-    if list.is_file() || list.is_symlink() {
+    if is_there(&list)? {
         is_safe(&list, root)?;
         let longest = number(&host.environment, "MCPBASH_MAX_MANUAL_REGISTRY_BYTES");
         return read(&list, longest.unwrap_or(LONGEST)).map(Registered);
     }
     let hook = server.join("register.sh");
-    if hook.is_file() && is_true(&host.environment, ALLOW_HOOKS) {
+    if is_there(&hook)? && is_true(&host.environment, ALLOW_HOOKS) {
         is_safe(&hook, root)?;
         return run(&hook, root, host).map(Registered);
     }
     Ok(Registered::default())
+}
+
+/// Whether a file is there. One that cannot be looked at is not taken for none.
+pub(crate) fn is_there(path: &Path) -> Result<bool, String> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
 }
 
 fn read(path: &Path, longest: u64) -> Result<Map<String, Value>, String> {

@@ -9,7 +9,7 @@ use std::{path::Path, time::Duration};
 const VERSION: &str = "1.3.0";
 
 /// A tool as the framework keeps it.
-pub(super) fn metadata(tool: &ToolContext<'_>) -> Value {
+pub(crate) fn metadata(tool: &ToolContext<'_>) -> Value {
     let said = tool.manifest;
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
     let path = tool.path.strip_prefix(&tool.project.tools).unwrap_or(tool.path);

@@ -23,8 +23,11 @@ use std::{
 /// What this is written for; older systems that cannot do all of what is asked refuse.
 const VERSION: ABI = ABI::V5;
 
+/// `open_tree_attr`, which has the same number on every processor.
+const OPEN_TREE_ATTR: i64 = 467;
+
 /// Ways into other processes, into the kernel and out of the file system as it is seen here.
-const REFUSED: [i64; 49] = [
+const REFUSED: [i64; 52] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -46,11 +49,14 @@ const REFUSED: [i64; 49] = [
     libc::SYS_umount2,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_mount_setattr,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
     libc::SYS_fspick,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_init_module,
@@ -195,6 +201,9 @@ fn calls() -> Result<(), Box<dyn Error>> {
     let typing: Result<_, _> =
         TYPING.into_iter().map(|request| one(1, SeccompCmpOp::Eq, request)).collect();
     refused.push((libc::SYS_ioctl, typing?));
+    // A lease on a file keeps others from opening it, the server among them.
+    let lease = u64::from(libc::F_SETLEASE.cast_unsigned());
+    refused.push((libc::SYS_fcntl, vec![one(1, SeccompCmpOp::Eq, lease)?]));
     refuse(refused, libc::EPERM)?;
     refuse(MISSING.iter().map(|call| (*call, vec![])).collect(), libc::ENOSYS)?;
     refuse_x32()

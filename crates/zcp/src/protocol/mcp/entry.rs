@@ -1,39 +1,32 @@
 //! Who is calling, in which revision, and for what. Every question about eras is answered here.
 
 use super::{
-    Mcp, handshake, headers, offer,
+    Mcp, capabilities, handshake, headers,
+    operation::operation,
     retry::Retry,
     session::Remember,
     tasks::{self, Design},
 };
 use crate::{
-    auth::{Caller, Principal},
-    runtime::{
-        Runtime,
-        call::{Complete, ListKind, Op},
-        tasks::Wish,
-    },
+    auth::Principal,
+    runtime::{Runtime, call::Op, tasks::Wish},
+    sync::lock,
 };
 use bytestring::ByteString;
 use http::{Extensions, HeaderMap};
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 use zcp_wire::{
-    Frame, Message, Request, Revision, RpcError,
+    Frame, Message, Method, Request, Revision, RpcError,
     header::PROTOCOL_VERSION,
     mcp::{
         Body, Reply,
         capabilities::ClientCapabilities,
-        completion::{Argument, Context, Reference},
         lifecycle::{Implementation, InitializeParams},
         logging::Level,
         subscriptions::Filter,
     },
     meta::{self, Trace},
-    params::{Params, member, optional_text, text},
+    params::{Params, member, text},
     revision::Era,
 };
 
@@ -42,9 +35,29 @@ const LARGEST_HANDSHAKE: usize = 16 * 1024;
 
 /// A request that was understood.
 pub(super) struct Entered {
-    pub(super) revision: Revision,
+    pub(super) entry: Entry,
     pub(super) client: Client,
     pub(super) step: Step,
+}
+
+/// How a message is to be understood. Found out here, once; nobody below asks again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) revision: Revision,
+    pub(super) era: Era,
+    /// None for what is done without a method: a response, a stream that is opened.
+    pub(super) method: Option<Method>,
+}
+
+impl Entry {
+    /// Of a conversation that a handshake opens.
+    pub(super) fn in_session(revision: Revision, method: Option<Method>) -> Self {
+        Self { revision, era: Era::Handshake, method }
+    }
+
+    fn stateless(revision: Revision, method: Method) -> Self {
+        Self { revision, era: Era::Stateless, method: Some(method) }
+    }
 }
 
 /// What is known of the client that sent a request.
@@ -72,7 +85,7 @@ pub(super) struct Clients {
 
 impl Clients {
     fn capabilities(&self, declared: Option<&str>) -> Result<Arc<ClientCapabilities>, RpcError> {
-        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || lock(&self.last);
         if let (Some((text, read)), Some(declared)) = (&*last(), declared)
             && text == declared
         {
@@ -143,7 +156,9 @@ pub(crate) fn route(
     let stateless = params.says_version() || is_modern;
     Ok(match message {
         Message::One(Frame::Request(_) | Frame::Notification(_)) if stateless => Route::Stateless,
-        Message::One(Frame::Request(request)) if &*request.method == "initialize" => Route::Open,
+        Message::One(Frame::Request(request)) if request.method.is(Method::Initialize) => {
+            Route::Open
+        }
         Message::One(Frame::Request(_)) if !runtime.settings.handshake => Route::Stateless,
         Message::One(Frame::Response(_)) | Message::Batch(_) if stateless => {
             let why = "a body is one request or notification since 2026-07-28";
@@ -184,7 +199,9 @@ pub(super) fn enter(
     let version = params.meta.as_ref().and_then(|meta| meta.version);
     match (version, &mcp.session) {
         (Some(version), _) => enter_stateless(mcp, request, params, version, headers, extensions),
-        (None, Some(_)) if mcp.runtime.settings.handshake || &*request.method == "initialize" => {
+        (None, Some(_))
+            if mcp.runtime.settings.handshake || request.method.is(Method::Initialize) =>
+        {
             enter_session(mcp, request, params, extensions)
         }
         (None, _) => Err(RpcError::invalid_params(format!(
@@ -214,11 +231,11 @@ fn enter_stateless(
     let revision = Revision::parse(&version)
         .filter(|revision| revision.era() == Era::Stateless)
         .ok_or_else(|| RpcError::unsupported_version(&version, &Revision::STATELESS))?;
-    let method = canonical(&request.method);
     if let Some(headers) = headers {
         headers::check_names(headers, says_version, &request.method, params)?;
     }
-    offer::check(&mcp.runtime, revision, method)?;
+    let method = offered(mcp, revision, request)?;
+    let entry = Entry::stateless(revision, method);
 
     let mut client = Client {
         capabilities,
@@ -229,33 +246,33 @@ fn enter_stateless(
         trace: meta.and_then(|meta| meta.trace()).map(Box::new),
         task: Wish::Unable,
     };
-    if method == "tools/call" {
+    if method == Method::CallTool {
         client.task = tasks::welcome(&client);
     }
     let step = match method {
-        "server/discover" => Step::Guarded(Op::Open, Then::Discover),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+        Method::Discover => Step::Guarded(Op::Open, Then::Discover),
+        Method::GetTask | Method::UpdateTask | Method::CancelTask => {
             tasks::check_extension(&client)?;
             match tasks::operation(mcp, method, params, Design::Looked) {
                 Ok(op) => Step::Call(Op::Task(op), None),
                 Err(error) => Step::Fail(error),
             }
         }
-        "subscriptions/listen" => {
+        Method::Listen => {
             let wanted: Filter = member("notifications", params.notifications)?;
             if !wanted.task_ids.is_empty() {
                 tasks::check_extension(&client)?;
             }
-            let filter = offer::honoured(&mcp.runtime, wanted);
+            let filter = capabilities::honoured(&mcp.runtime, wanted);
             Step::Guarded(
                 Op::Listen { uris: filter.resource_subscriptions.clone() },
                 Then::Listen(filter),
             )
         }
         _ => {
-            let op = match operation(mcp, request, params, extensions) {
+            let op = match operation(mcp, method, request, params, extensions) {
                 Ok(op) => op,
-                Err(error) => return Ok(Entered { revision, client, step: Step::Fail(error) }),
+                Err(error) => return Ok(Entered { entry, client, step: Step::Fail(error) }),
             };
             if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
                 headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
@@ -266,7 +283,7 @@ fn enter_stateless(
             }
         }
     };
-    Ok(Entered { revision, client, step })
+    Ok(Entered { entry, client, step })
 }
 
 /// Until 2025-11-25: the handshake said it, and the session remembers.
@@ -279,15 +296,14 @@ fn enter_session(
     let Some(session) = &mcp.session else {
         return Err(RpcError::invalid_request("there is no session"));
     };
-    let method = canonical(&request.method);
-    if method == "initialize" {
+    if request.method.is(Method::Initialize) {
         return open(mcp, request, params);
     }
     let Some(handshake) = session.handshake() else {
         // Some clients send a ping before the handshake.
-        if method == "ping" {
+        if request.method.is(Method::Ping) {
             return Ok(Entered {
-                revision: Revision::LATEST_HANDSHAKE,
+                entry: Entry::in_session(Revision::LATEST_HANDSHAKE, Some(Method::Ping)),
                 client: Client::default(),
                 step: Step::Reply(Box::new(Reply::new(Body::Empty {}))),
             });
@@ -297,7 +313,8 @@ fn enter_session(
         ));
     };
     let revision = handshake.revision;
-    offer::check(&mcp.runtime, revision, method)?;
+    let method = offered(mcp, revision, request)?;
+    let entry = Entry::in_session(revision, Some(method));
     let mut client = Client {
         capabilities: handshake.capabilities.clone(),
         info: Some(handshake.client.clone()),
@@ -307,38 +324,36 @@ fn enter_session(
         trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
         task: Wish::Unasked,
     };
-    if let Some(task) = params.task.filter(|_| method == "tools/call" && revision.asks_for_tasks())
+    if let Some(task) =
+        params.task.filter(|_| method == Method::CallTool && revision.asks_for_tasks())
     {
         client.task = tasks::wish(mcp, &client, task);
     }
     let step = match method {
-        "tasks/result" => Step::Await(text("taskId", params.task_id)?.into_owned()),
-        "tasks/get" | "tasks/cancel" | "tasks/list" => {
+        Method::TaskResult => Step::Await(text("taskId", params.task_id)?.into_owned()),
+        Method::GetTask | Method::CancelTask | Method::ListTasks => {
             Step::Call(Op::Task(tasks::operation(mcp, method, params, Design::Asked)?), None)
         }
-        "ping" => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
-        "logging/setLevel" => {
+        Method::Ping => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
+        Method::SetLevel => {
             let level = member("level", params.level).map_err(|_| {
                 let names = Level::NAMES.join(", ");
                 RpcError::invalid_params(format!("`level` must be one of {names}"))
             })?;
             Step::Guarded(Op::SetLevel { level }, Then::Remember(Remember::Level(level)))
         }
-        "resources/subscribe" | "resources/unsubscribe" => {
+        Method::Subscribe => {
             let uri = text("uri", params.uri)?.into_owned();
-            match method {
-                "resources/subscribe" => {
-                    Step::Guarded(Op::Subscribe { uri: uri.clone() }, Then::Subscribe(uri))
-                }
-                _ => {
-                    let op = Op::Unsubscribe { uri: uri.clone() };
-                    Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
-                }
-            }
+            Step::Guarded(Op::Subscribe { uri: uri.clone() }, Then::Subscribe(uri))
         }
-        _ => Step::Call(operation(mcp, request, params, extensions)?, None),
+        Method::Unsubscribe => {
+            let uri = text("uri", params.uri)?.into_owned();
+            let op = Op::Unsubscribe { uri: uri.clone() };
+            Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
+        }
+        _ => Step::Call(operation(mcp, method, request, params, extensions)?, None),
     };
-    Ok(Entered { revision, client, step })
+    Ok(Entered { entry, client, step })
 }
 
 fn open(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, RpcError> {
@@ -362,86 +377,16 @@ fn open(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, Rp
     let revision = Revision::negotiate(&handshake.protocol_version);
     let client = Client { params: request.params.clone(), ..Client::default() };
     let step = Step::Guarded(Op::Open, Then::Open(Box::new(handshake)));
-    Ok(Entered { revision, client, step })
+    Ok(Entered { entry: Entry::in_session(revision, Some(Method::Initialize)), client, step })
 }
 
-/// The operation of a method both eras have.
-fn operation(
-    mcp: &Mcp,
-    request: &Request,
-    params: &Params<'_>,
-    extensions: &Extensions,
-) -> Result<Op, RpcError> {
-    let list = |kind| {
-        let cursor = optional_text("cursor", params.cursor)?;
-        let after = cursor.map(|cursor| {
-            let view = Caller::of(extensions).view();
-            super::lists::open_cursor(&mcp.runtime, kind, &view, &cursor)
-        });
-        Ok(Op::List { kind, after: after.transpose()? })
-    };
-    match canonical(&request.method) {
-        "tools/list" => list(ListKind::Tools),
-        "prompts/list" => list(ListKind::Prompts),
-        "resources/list" => list(ListKind::Resources),
-        "resources/templates/list" => list(ListKind::Templates),
-        "skills/list" => list(ListKind::Skills),
-        "skills/get" => Ok(Op::GetSkill { uri: text("uri", params.uri)?.into_owned() }),
-        "resources/directory/read" => {
-            let cursor = optional_text("cursor", params.cursor)?;
-            let open = |cursor| super::lists::open_folder_cursor(&mcp.runtime, cursor);
-            let after = cursor.as_deref().map(open).transpose()?;
-            Ok(Op::ReadFolder { uri: text("uri", params.uri)?.into_owned(), after })
-        }
-        "tools/call" => Ok(Op::CallTool {
-            name: shared(request, text("name", params.name)?),
-            args: params.arguments.map(|raw| object(request, raw)).transpose()?,
-        }),
-        "resources/read" => Ok(Op::ReadResource { uri: text("uri", params.uri)?.into_owned() }),
-        "prompts/get" => Ok(Op::GetPrompt {
-            name: text("name", params.name)?.into_owned(),
-            args: params
-                .arguments
-                .map_or(Ok(BTreeMap::new()), |raw| member("arguments", Some(raw)))?,
-        }),
-        "completion/complete" => {
-            let argument: Argument = member("argument", params.argument)?;
-            let context: Context = match params.context {
-                Some(context) => member("context", Some(context))?,
-                None => Context::default(),
-            };
-            Ok(Op::Complete(Complete {
-                reference: member::<Reference>("ref", params.reference)?,
-                argument: argument.name,
-                value: argument.value,
-                context: context.arguments,
-            }))
-        }
-        other => Err(RpcError::method_not_found(other)),
-    }
-}
-
-/// A text, shared with the request's where it is in there as it is meant.
-fn shared(request: &Request, text: Cow<'_, str>) -> ByteString {
-    match (text, &request.params) {
-        (Cow::Borrowed(text), Some(params)) => params.slice_ref(text),
-        (text, _) => text.into_owned().into(),
-    }
-}
-
-/// An object's text, shared with the request's.
-fn object(request: &Request, raw: &str) -> Result<ByteString, RpcError> {
-    match &request.params {
-        Some(params) if raw.starts_with('{') => Ok(params.slice_ref(raw)),
-        _ => Err(RpcError::invalid_params("`arguments` must be an object")),
-    }
-}
-
-fn canonical(method: &str) -> &str {
-    match method {
-        "completions/complete" => "completion/complete",
-        other => other,
-    }
+/// The method of a request. Refuses one the revision does not have, or whose capability is not
+/// offered.
+fn offered(mcp: &Mcp, revision: Revision, request: &Request) -> Result<Method, RpcError> {
+    let method = request.method.known();
+    method
+        .filter(|method| capabilities::offers(&mcp.runtime, revision, *method))
+        .ok_or_else(|| RpcError::method_not_found(&request.method))
 }
 
 fn token(request: &Request, params: &Params<'_>) -> Option<ByteString> {

@@ -16,6 +16,9 @@ use zcp_wire::{Frame, Frames, Id, Response, RpcError, pending::Reply};
 const FORWARDED: Bound = Bound { entries: 16, bytes: 1024 * 1024 };
 /// How long they are kept for the process that waits.
 const FORWARDED_KEPT: Duration = Duration::from_secs(5 * 60);
+/// Cancelled requests of one session, of which as many can be under way. Ids are short as a rule; of
+/// long ones there is room for fewer.
+const CANCELLED: Bound = Bound { entries: 1024, bytes: 32 * 1024 };
 /// Questions of one session that may be answered by way of another process.
 const QUESTIONS: Bound = Bound { entries: 64, bytes: 64 * 1024 };
 /// How long a question may be open.
@@ -35,6 +38,10 @@ impl Session {
     /// dropped.
     pub(super) fn answered(&self, response: Response, runtime: &Runtime) -> Frames {
         let Some(response) = self.pending().close(response) else { return Frames::None };
+        // What was asked here was answered before, or nobody waits for it any more.
+        if response.id.as_ref().is_some_and(|id| self.pending().is_own(id)) {
+            return Frames::None;
+        }
         let (Some(asked), Some(log)) = (self.log("questions"), self.log("answers")) else {
             return Frames::None;
         };
@@ -66,8 +73,15 @@ impl Session {
     pub(super) async fn answered_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) -> Reply {
         let Some(log) = self.log("answers") else { return std::future::pending().await };
         let mut grown = store.watch(&log);
+        // Each answer is looked at once.
+        let mut position = 0;
         loop {
-            for (_, text) in store.after(&log, 0).await.unwrap_or_default() {
+            let new = match store.after(&log, position).await {
+                Err(StoreError::Gone) => store.after(&log, 0).await,
+                new => new,
+            };
+            for (at, text) in new.unwrap_or_default() {
+                position = at;
                 let frame =
                     ByteString::try_from(text).ok().and_then(|text| Frame::parse(&text).ok());
                 if let Some(Frame::Response(response)) = frame
@@ -90,9 +104,9 @@ impl Session {
         }
         let Some(log) = self.log("cancels") else { return Frames::None };
         let (store, entry) = (runtime.store.clone(), id.as_json().to_owned().into());
-        silently(async move {
-            store.append(&log, entry, FORWARDED, Some(FORWARDED_KEPT)).await.map(drop)
-        })
+        // As long as a call of the session can be taken over.
+        let kept = runtime.settings.session_ttl;
+        silently(async move { store.append(&log, entry, CANCELLED, Some(kept)).await.map(drop) })
     }
 
     /// Waits until another process was told to cancel a request that this one runs.

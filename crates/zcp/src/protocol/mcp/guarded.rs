@@ -2,9 +2,9 @@
 //! set a level, cancel, answer.
 
 use super::{
-    Carried, Mcp,
-    entry::{Client, Then},
-    failed, offer, render,
+    Carried, Mcp, capabilities,
+    entry::{Client, Entry, Then},
+    failed, render,
     report::Report,
     session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     shared,
@@ -17,15 +17,17 @@ use crate::runtime::{
 use bytestring::ByteString;
 use futures_util::{StreamExt, stream};
 use http::Extensions;
-use std::sync::Arc;
-use zcp_wire::{Frame, Frames, Id, Notification, Response, Revision, RpcError, params::Params};
+use std::sync::{Arc, atomic::Ordering};
+use zcp_wire::{
+    Frame, Frames, Id, Method, Notification, Response, Revision, RpcError, params::Params,
+};
 
 impl Mcp {
     /// Does something about the conversation itself, if the layers allow it.
     pub(super) fn guarded(
         &self,
         id: Id,
-        revision: Revision,
+        entry: Entry,
         client: Client,
         op: Op,
         then: Then,
@@ -33,9 +35,10 @@ impl Mcp {
     ) -> Result<Frames, RpcError> {
         let extensions = carried.extensions.clone();
         if !self.runtime.is_layered() {
-            return self.then(id, revision, then, extensions);
+            return self.then(id, entry.revision, then, extensions);
         }
-        let report = Report::new(self, revision, client, None, carried);
+        let revision = entry.revision;
+        let report = Report::new(self, entry, client, None, carried);
         let mcp = self.clone();
         Ok(Frames::stream(
             stream::once(async move {
@@ -64,19 +67,22 @@ impl Mcp {
         extensions: Arc<Extensions>,
     ) -> Result<Frames, RpcError> {
         let reply = match then {
-            Then::Discover => offer::discover(&self.runtime),
+            Then::Discover => capabilities::discover(&self.runtime),
             Then::Open(handshake) => {
                 if let Some(session) = &self.session {
                     session.open(&self.runtime, revision, *handshake);
                 }
-                offer::initialize(&self.runtime, revision)
+                capabilities::initialize(&self.runtime, revision)
             }
             Then::Listen(filter) => return self.listen(id, revision, filter, extensions),
             Then::Subscribe(uri) => {
                 self.check_subscription(revision, &uri)?;
-                return Ok(self.remember(id, revision, Remember::Subscribe(uri)));
+                let change = Remember::Subscribe(uri);
+                return Ok(self.remember(id, revision, change, &extensions));
             }
-            Then::Remember(change) => return Ok(self.remember(id, revision, change)),
+            Then::Remember(change) => {
+                return Ok(self.remember(id, revision, change, &extensions));
+            }
         };
         Ok(Frames::One(self.response(id, revision, reply)))
     }
@@ -85,6 +91,7 @@ impl Mcp {
     /// at it does.
     async fn without_denied_tasks(&self, then: Then, report: &Arc<Report>) -> Then {
         let Then::Listen(mut filter) = then else { return then };
+        report.about.is_counted.store(true, Ordering::Relaxed);
         let mut allowed = vec![];
         for id in filter.task_ids {
             let op = Op::Task(TaskOp::Get { id: id.clone() });
@@ -128,7 +135,8 @@ impl Mcp {
         let revision = self.revision().unwrap_or(Revision::LATEST_HANDSHAKE);
         let client = Client { params, ..Client::default() };
         let carried = Carried { extensions: shared(extensions), release: None };
-        let ctx = Ctx::new(Report::new(self, revision, client, None, carried));
+        let entry = Entry::in_session(revision, None);
+        let ctx = Ctx::new(Report::new(self, entry, client, None, carried));
         match self.runtime.call(Call { op, ctx }).await {
             Outcome::Done => Ok(()),
             Outcome::Fault(fault) => Err(render::error(revision, fault)),
@@ -183,7 +191,7 @@ impl Mcp {
 
     pub(super) fn notified(&self, notification: Notification, extensions: Extensions) -> Frames {
         if let Some(session) = self.session.clone()
-            && &*notification.method == "notifications/cancelled"
+            && notification.method.is(Method::Cancelled)
             && let Ok(params) = Params::parse(notification.params.as_deref())
             && let Some(id) = params.request_id.and_then(Id::from_json)
         {

@@ -1,9 +1,10 @@
 //! What both sides agreed on when a conversation was opened, in bounded room.
 
+use crate::sync::lock;
 use serde_json::{Map, Value, json};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use zcp_wire::{
     Revision,
@@ -13,6 +14,8 @@ use zcp_wire::{
 
 /// Values that are remembered of a client's capabilities as they were declared.
 const VALUES: usize = 64;
+/// Values that an object with members counts for beside them: it takes more memory than they do.
+const OBJECT: usize = 3;
 /// Bytes of names and texts in them.
 const BYTES: usize = 2 * 1024;
 /// Bytes that are remembered of each text of a client's name.
@@ -26,7 +29,8 @@ pub(crate) struct Handshake {
     pub(crate) revision: Revision,
     /// What the client declared, as far as the revision has it.
     pub(crate) capabilities: Arc<ClientCapabilities>,
-    pub(super) declared: Arc<ClientCapabilities>,
+    /// All that it declared, as JSON text: maps of maps take many times its bytes.
+    declared: Box<str>,
     pub(crate) client: Arc<Implementation>,
 }
 
@@ -44,15 +48,16 @@ impl Handshakes {
     ) -> Arc<Handshake> {
         shrink(&mut declared);
         shorten(&mut client);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = json!(declared).to_string();
+        let mut all = lock(&self.0);
         let same = |known: &&Arc<Handshake>| {
-            known.revision == revision && *known.declared == declared && *known.client == client
+            known.revision == revision && *known.declared == *text && *known.client == client
         };
         if let Some(known) = all.iter().find(same) {
             return known.clone();
         }
-        let declared = Arc::new(declared);
-        let capabilities = downgraded(&declared, revision);
+        let capabilities = Arc::new(downgraded(declared, revision));
+        let declared = text.into_boxed_str();
         let client = Arc::new(client);
         let shared = Arc::new(Handshake { revision, capabilities, declared, client });
         if all.len() >= SHARED {
@@ -63,9 +68,15 @@ impl Handshakes {
     }
 }
 
+impl Handshake {
+    /// What the client declared.
+    pub(super) fn declared(&self) -> ClientCapabilities {
+        serde_json::from_str(&self.declared).unwrap_or_default()
+    }
+}
+
 /// What of the declared capabilities a revision has.
-fn downgraded(declared: &Arc<ClientCapabilities>, revision: Revision) -> Arc<ClientCapabilities> {
-    let mut capabilities = ClientCapabilities::clone(declared);
+fn downgraded(mut capabilities: ClientCapabilities, revision: Revision) -> ClientCapabilities {
     match revision.elicitation() {
         Elicitation::None => drop(capabilities.0.remove("elicitation")),
         Elicitation::Form => {
@@ -79,7 +90,7 @@ fn downgraded(declared: &Arc<ClientCapabilities>, revision: Revision) -> Arc<Cli
     if let Some(sampling) = sampling.filter(|_| !revision.declares_sampling_context()) {
         sampling.entry("context").or_insert_with(|| json!({}));
     }
-    if capabilities == **declared { declared.clone() } else { Arc::new(capabilities) }
+    capabilities
 }
 
 /// Keeps all of what is small, and of anything else what the protocol asks for: which capabilities
@@ -119,6 +130,10 @@ impl Room {
     }
 
     fn takes_all(&mut self, members: &Map<String, Value>) -> bool {
+        if !members.is_empty() {
+            let Some(values) = self.values.checked_sub(OBJECT) else { return false };
+            self.values = values;
+        }
         members.iter().all(|(name, value)| self.takes(name) && self.takes_value(value))
     }
 
@@ -162,8 +177,11 @@ mod tests {
         let usual = json!({
             "roots": { "listChanged": true }, "sampling": { "tools": {} }, "experimental": { "x": [1, 2] },
             "elicitation": { "form": {}, "url": {} }, "extensions": { "a/b": { "types": ["text/html"] } },
+            "tasks": { "list": {}, "cancel": {}, "requests": {
+                "sampling": { "createMessage": {} }, "elicitation": { "create": {} },
+            } },
         });
-        assert_eq!(json!(*shared(&usual).declared), usual);
+        assert_eq!(json!(shared(&usual).declared()), usual);
     }
 
     #[test]
@@ -178,7 +196,14 @@ mod tests {
                 && kept.capabilities.url()
                 && kept.capabilities.extension("a/b")
         );
-        assert!(json!(*kept.declared).to_string().len() < BYTES);
+        assert!(kept.declared.len() < BYTES);
         assert_eq!(kept.client.name.len(), NAME);
+    }
+
+    #[test]
+    fn of_objects_in_objects_few_are_remembered() {
+        let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!({ "x": inner }));
+        assert!(shared(&json!({ "experimental": nested(14) })).declared.contains("experimental"));
+        assert_eq!(&*shared(&json!({ "experimental": nested(20) })).declared, "{}");
     }
 }

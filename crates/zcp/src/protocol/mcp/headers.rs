@@ -5,26 +5,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::borrow::Cow;
 use zcp_wire::{
-    RpcError,
+    Method, MethodName, RpcError,
     header::{METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, decode},
     params::{Params, text},
 };
-
-/// Which member of the parameters a method's `Mcp-Name` repeats.
-const NAMED_BY: &[Named] = &[
-    Named { method: "tools/call", member: "name", of: |params| params.name },
-    Named { method: "prompts/get", member: "name", of: |params| params.name },
-    Named { method: "resources/read", member: "uri", of: |params| params.uri },
-    Named { method: "tasks/get", member: "taskId", of: |params| params.task_id },
-    Named { method: "tasks/update", member: "taskId", of: |params| params.task_id },
-    Named { method: "tasks/cancel", member: "taskId", of: |params| params.task_id },
-];
-
-struct Named {
-    method: &'static str,
-    member: &'static str,
-    of: for<'a> fn(&Params<'a>) -> Option<&'a str>,
-}
 
 /// Whether the version's header is there, and then says the same. Its absence is refused by
 /// `check_names`, after an unsupported version.
@@ -38,7 +22,7 @@ pub(super) fn check_version(headers: &HeaderMap, version: &str) -> Result<bool, 
 pub(super) fn check_names(
     headers: &HeaderMap,
     says_version: bool,
-    method: &str,
+    method: &MethodName,
     params: &Params<'_>,
 ) -> Result<(), RpcError> {
     if !says_version {
@@ -46,8 +30,8 @@ pub(super) fn check_names(
     }
     let header = only(headers, &METHOD)?.ok_or_else(|| missing("Mcp-Method"))?;
     same("Mcp-Method", &plain(header), method)?;
-    let Some(row) = NAMED_BY.iter().find(|row| row.method == method) else { return Ok(()) };
-    let named = text(row.member, (row.of)(params))?;
+    let Some(member) = method.known().and_then(Method::name_header_of) else { return Ok(()) };
+    let named = text(member.as_str(), params.naming(member))?;
     let header = only(headers, &NAME)?.ok_or_else(|| missing("Mcp-Name"))?;
     same("Mcp-Name", &decoded(&NAME, header)?, &named)
 }

@@ -4,6 +4,7 @@ use super::{report::notification, session::Session, tasks};
 use crate::{
     auth::Principal,
     runtime::{Runtime, changes::Change},
+    sync::holding,
 };
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Id, Revision,
+    Frame, Id, Method, Revision,
     mcp::{
         ResultMeta,
         subscriptions::{Filter, covers},
@@ -42,7 +43,7 @@ pub(super) fn listen(
         let (id, tasks) = (id.clone(), wanted.tasks(&runtime, &id));
         let filter = wanted.filter;
         let params = json!({ "notifications": filter });
-        let acknowledged = tagged("notifications/subscriptions/acknowledged", &params, &id);
+        let acknowledged = tagged(Method::Listening, &params, &id);
         let told = changes.after(position).flat_map(move |(_, change)| {
             let frames = notifications(
                 &change,
@@ -63,9 +64,7 @@ pub(super) fn listen(
         });
         stream::iter([acknowledged]).chain(stream::select(told, tasks))
     });
-    told.take_until(closing.cancelled_owned()).chain(stream::iter([end])).inspect(move |_| {
-        let _ = &streams;
-    })
+    holding(told.take_until(closing.cancelled_owned()).chain(stream::iter([end])), streams)
 }
 
 /// What a client wants to hear of.
@@ -96,13 +95,13 @@ impl Wanted {
         let all = all.map(|task| tasks::changes(runtime, self.principal.clone(), task.clone()));
         stream::select_all(all.map(StreamExt::boxed).collect::<Vec<_>>()).map(move |task| {
             let params = json!(tasks::shown(revision, task));
-            tagged("notifications/tasks", &params, &id)
+            tagged(Method::TaskChanged, &params, &id)
         })
     }
 }
 
 /// A notification that says which subscription it belongs to, by the id's own text.
-fn tagged(method: &'static str, params: &Value, id: &Id) -> Frame {
+fn tagged(method: Method, params: &Value, id: &Id) -> Frame {
     #[derive(Serialize)]
     struct Tagged<'a> {
         #[serde(flatten)]
@@ -151,7 +150,7 @@ pub(super) fn events(
                 notifications(&change, || session.subscriptions(), |uri| session.is_subscribed(uri))
             }
         };
-        let frame = |(kind, method, params): (Change, &'static str, Value)| {
+        let frame = |(kind, method, params): (Change, Method, Value)| {
             let frame = match kind {
                 Change::Updated(_) | Change::Visited(_) => notification(method, &params),
                 _ => notification(method, &Map::new()),
@@ -171,15 +170,14 @@ fn notifications(
     change: &Change,
     subscriptions: impl FnOnce() -> Vec<String>,
     wanted: impl Fn(&str) -> bool,
-) -> Vec<(Change, &'static str, Value)> {
+) -> Vec<(Change, Method, Value)> {
     let updated = |uri: &str| {
-        let method = "notifications/resources/updated";
-        (Change::Updated(uri.to_owned()), method, json!({ "uri": uri }))
+        (Change::Updated(uri.to_owned()), Method::ResourceUpdated, json!({ "uri": uri }))
     };
     let list = |change: Change, method| (change, method, json!({}));
-    let tools = || list(Change::Tools, "notifications/tools/list_changed");
-    let prompts = || list(Change::Prompts, "notifications/prompts/list_changed");
-    let resources = || list(Change::Resources, "notifications/resources/list_changed");
+    let tools = || list(Change::Tools, Method::ToolsChanged);
+    let prompts = || list(Change::Prompts, Method::PromptsChanged);
+    let resources = || list(Change::Resources, Method::ResourcesChanged);
     match change {
         Change::Tools => vec![tools()],
         Change::Prompts => vec![prompts()],
@@ -187,8 +185,7 @@ fn notifications(
         Change::Updated(uri) if wanted(uri) => vec![updated(uri)],
         Change::Updated(_) => vec![],
         Change::Visited(id) => {
-            let method = "notifications/elicitation/complete";
-            vec![(change.clone(), method, json!({ "elicitationId": id }))]
+            vec![(change.clone(), Method::PageVisited, json!({ "elicitationId": id }))]
         }
         Change::Anything => {
             let all = [tools(), prompts(), resources()].into_iter();

@@ -7,15 +7,16 @@ use crate::{
         call::{ListKind, Listing},
         catalog::Catalog,
     },
+    sync::lock,
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use zcp_wire::{
     ResultText, Revision, RpcError,
+    downgrade::downgrade,
     mcp::{Body, Page, Reply, resources::Resource},
-    revision::downgrade,
 };
 
 /// Results already encoded.
@@ -59,7 +60,7 @@ impl Lists {
         revision: Revision,
         listing: &Listing,
     ) -> ResultText {
-        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut encoded = lock(&self.encoded);
         let pages = match listing.view.name() {
             None => &mut encoded.all,
             Some(_) => {

@@ -1,5 +1,6 @@
 //! MCP, every revision: one conversation.
 
+mod capabilities;
 mod entry;
 mod forward;
 mod guarded;
@@ -7,7 +8,7 @@ mod handshake;
 mod headers;
 mod listen;
 mod lists;
-mod offer;
+mod operation;
 mod render;
 mod report;
 mod retry;
@@ -24,8 +25,9 @@ use crate::{
         ctx::{Ctx, Release},
     },
     store::StoreResult,
+    sync::holding,
 };
-use entry::{Client, Clients, Entered, Step};
+use entry::{Client, Clients, Entered, Entry, Step};
 use futures_util::{StreamExt, stream};
 use http::{Extensions, HeaderMap};
 use lists::Lists;
@@ -40,14 +42,14 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Frames, Id, Peer, Request, Response, Revision, RpcError,
+    Frame, Frames, Id, Method, Peer, Request, Response, Revision, RpcError,
+    downgrade::downgrade,
     mcp::{Body, Reply, subscriptions::Filter},
     params::Params,
-    revision::downgrade,
 };
 
+pub(crate) use capabilities::versions;
 pub(crate) use entry::{Route, check_version, route};
-pub(crate) use offer::versions;
 
 /// One conversation in MCP: a process, a socket, a session, or requests that remember nothing.
 #[derive(Clone)]
@@ -107,7 +109,7 @@ impl Mcp {
     /// Whether a request may not be part of a batch: it opens a conversation, or needs none.
     pub(crate) fn is_alone(request: &Request) -> bool {
         let params = Params::parse(request.params.as_deref());
-        &*request.method == "initialize" || params.is_ok_and(|params| params.says_version())
+        request.method.is(Method::Initialize) || params.is_ok_and(|params| params.says_version())
     }
 
     /// Whether messages may come in arrays.
@@ -164,14 +166,11 @@ impl Mcp {
         }
     }
 
-    /// Only a tool does anything to the world, unless it says that twice is the same as once.
     fn may_be_made_again(&self, request: &Request, params: &Params<'_>) -> bool {
         let name = || serde_json::from_str::<String>(params.name.unwrap_or_default()).ok();
-        &*request.method != "tools/call"
-            || name().is_some_and(|name| {
-                let catalog = self.runtime.catalog();
-                catalog.find_tool(&name).is_some_and(|tool| tool.may_run_twice())
-            })
+        let tool = || name().is_some_and(|name| self.runtime.may_run_twice(&name));
+        // A method that there is not does nothing.
+        request.method.known().is_none_or(|method| method.may_repeat(tool))
     }
 
     fn request(
@@ -183,15 +182,15 @@ impl Mcp {
     ) -> Result<Frames, RpcError> {
         self.runtime.keep_tasks();
         params.checked()?;
-        let Entered { revision, client, step } =
+        let Entered { entry, client, step } =
             entry::enter(self, request, params, headers, &carried.extensions)?;
         let id = request.id.clone();
         match step {
-            Step::Reply(reply) => Ok(Frames::One(self.response(id, revision, *reply))),
+            Step::Reply(reply) => Ok(Frames::One(self.response(id, entry.revision, *reply))),
             Step::Fail(error) => Ok(failed(&id, error)),
-            Step::Call(op, retry) => self.run(id, revision, client, op, retry, carried),
-            Step::Await(task) => self.wait_for(id, revision, client, task, carried),
-            Step::Guarded(op, then) => self.guarded(id, revision, client, op, then, carried),
+            Step::Call(op, retry) => self.run(id, entry, client, op, retry, carried),
+            Step::Await(task) => self.wait_for(id, entry, client, task, carried),
+            Step::Guarded(op, then) => self.guarded(id, entry, client, op, then, carried),
         }
     }
 
@@ -199,13 +198,14 @@ impl Mcp {
     fn run(
         &self,
         id: Id,
-        revision: Revision,
+        entry: Entry,
         client: Client,
         op: Op,
         retry: Option<Retry>,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
-        let report = Report::new(self, revision, client, retry, carried);
+        let revision = entry.revision;
+        let report = Report::new(self, entry, client, retry, carried);
         let registered = self.register(&id, || report.clone())?;
         let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
@@ -223,12 +223,13 @@ impl Mcp {
     fn wait_for(
         &self,
         id: Id,
-        revision: Revision,
+        entry: Entry,
         client: Client,
         task: String,
         carried: Carried,
     ) -> Result<Frames, RpcError> {
-        let report = Report::new(self, revision, client, None, carried);
+        let revision = entry.revision;
+        let report = Report::new(self, entry, client, None, carried);
         let registered = self.register(&id, || report.clone())?;
         let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
@@ -255,17 +256,23 @@ impl Mcp {
         let wanted = listen::Wanted { revision, filter, principal: caller.principal().clone() };
         let frames = listen::listen(&self.runtime, id, wanted, self.closing.clone(), end);
         let frames = frames.take_until(cancel.cancelled_owned()).take_until(caller.expired());
-        Ok(Frames::stream(frames.inspect(move |_| {
-            // Its id is in use until it ends, and the room that its message takes.
-            let _ = (&registered, &extensions);
-        })))
+        // Its id is in use until it ends, and the room that its message takes.
+        Ok(Frames::stream(holding(frames, (registered, extensions))))
     }
 
     /// Notes something for the session. It holds at once; it is answered when it is kept.
-    fn remember(&self, id: Id, revision: Revision, change: Remember) -> Frames {
+    fn remember(
+        &self,
+        id: Id,
+        revision: Revision,
+        change: Remember,
+        extensions: &Extensions,
+    ) -> Frames {
         let Some(session) = self.session.clone() else { return Frames::None };
-        if !session.remember(&self.runtime, &change) {
-            let why = "all sessions of this server have too many subscriptions: try again later";
+        let share = subscribed::share(extensions, &session.conversation());
+        if !session.remember(&self.runtime, &change, &share) {
+            let why = "your sessions, or all of this server, have too many subscriptions: \
+                unsubscribe from some, or try again later";
             let result = Err(RpcError::internal(why));
             return Frames::One(Frame::Response(Response { id: Some(id), result }));
         }

@@ -12,12 +12,12 @@ use crate::runtime::{
 use serde_json::json;
 use zcp_wire::{
     Id, Response, Revision, RpcError,
+    downgrade::downgrade,
     error::METHOD_NOT_FOUND,
     mcp::{
         Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
     },
-    revision::downgrade,
 };
 
 /// Outside the range JSON-RPC and MCP keep to themselves; HTTP's number for the same.

@@ -2,7 +2,7 @@
 
 use super::{
     Carried, Mcp,
-    entry::Client,
+    entry::{Client, Entry},
     retry::Retry,
     running::State,
     session::{Session, Stoppable},
@@ -16,20 +16,22 @@ use crate::{
         ctx::{About, Conversation, Reporter, Stop},
         error::{CallError, Result},
     },
+    sync::lock,
 };
 use bytestring::ByteString;
 use futures_util::{future::BoxFuture, task::AtomicWaker};
 use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::time::Instant;
 use zcp_wire::{
-    Frame, Notification, Request, Revision, RpcError,
+    Frame, Method, Notification, Request, RpcError,
+    downgrade::downgrade_question,
     error::URL_ELICITATION_REQUIRED,
     json,
     mcp::{
@@ -38,10 +40,13 @@ use zcp_wire::{
         logging::{Level, LogMessage},
         tasks::RELATED,
     },
-    revision::{Era, downgrade_question},
+    revision::Era,
 };
 
 /// Frames a call may have waiting before progress and logs are dropped. Its questions and its
+/// Maximum number of JSON values in the answer to a question. In memory each takes many times the bytes
+/// it has as text.
+const MAX_ANSWER_VALUES: usize = 20_000;
 /// response never are.
 const WAITING: usize = 256;
 /// Progress is reported at most this often.
@@ -52,7 +57,7 @@ const LOG_BURST: f64 = 200.0;
 
 /// One call: what is known of it, and its way to its client.
 pub(super) struct Report {
-    revision: Revision,
+    entry: Entry,
     pub(super) about: About,
     pub(super) level: Option<Level>,
     token: Option<ByteString>,
@@ -107,12 +112,12 @@ struct Logs {
 impl Report {
     pub(super) fn new(
         mcp: &Mcp,
-        revision: Revision,
+        entry: Entry,
         client: Client,
         retry: Option<Retry>,
         Carried { extensions, release }: Carried,
     ) -> Arc<Self> {
-        let asking = match (revision.era(), retry, &mcp.session) {
+        let asking = match (entry.era, retry, &mcp.session) {
             (Era::Stateless, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
             (Era::Handshake, _, Some(session)) => Asking::Live(session.clone()),
             _ => Asking::Never,
@@ -129,10 +134,11 @@ impl Report {
             release,
             task: client.task,
             detach: None,
+            is_counted: AtomicBool::new(false),
             runtime: mcp.runtime.clone(),
         };
         Arc::new(Self {
-            revision,
+            entry,
             about,
             level: client.level,
             token: client.progress,
@@ -183,7 +189,7 @@ impl Report {
     ) -> Result<VisitFirst, RpcError> {
         let question = InputRequest::Elicit(page.clone());
         if let Some(required) = lacks(&self.about.client, &question) {
-            return match self.revision.era() {
+            return match self.entry.era {
                 Era::Stateless => Err(RpcError::missing_capability(&required)),
                 Era::Handshake => {
                     let page_url = page.url.unwrap_or_default();
@@ -231,8 +237,8 @@ impl Report {
         self.waker.wake();
     }
 
-    fn notification(&self, method: &'static str, params: &impl Serialize) -> Frame {
-        let method = ByteString::from_static(method);
+    fn notification(&self, method: Method, params: &impl Serialize) -> Frame {
+        let method = method.into();
         Frame::Notification(Notification { method, params: Some(self.params(params)) })
     }
 
@@ -261,7 +267,7 @@ impl Report {
             elicit.elicitation_id.iter().for_each(|id| session.sent_to(id));
         }
         let asked = question.clone();
-        downgrade_question(&mut question, self.revision);
+        downgrade_question(&mut question, self.entry.revision);
         let (id, answer) = session.pending().open();
         session.asks(&id, &self.about.runtime.store).await;
         self.push(Frame::Request(Request {
@@ -283,6 +289,10 @@ impl Report {
                 return Reply::Refused(why);
             }
         };
+        if json::has_more_values(answer.as_bytes(), MAX_ANSWER_VALUES) {
+            let why = format!("the client's answer has more than {MAX_ANSWER_VALUES} JSON values");
+            return Reply::Refused(why);
+        }
         let read = serde_json::from_str(&answer).map_err(|error| error.to_string());
         match read.and_then(|answer| fits(&asked, &answer).map(|()| answer)) {
             Ok(answer) => Reply::Answer(answer),
@@ -297,7 +307,7 @@ impl Report {
         let Some(required) = lacks(&self.about.client, question) else {
             return Ok(());
         };
-        Err(match self.revision.era() {
+        Err(match self.entry.era {
             Era::Stateless => CallError::MissingCapability(required),
             Era::Handshake => {
                 CallError::new(format!("this client cannot be asked: it lacks {required}"))
@@ -315,7 +325,11 @@ impl Stoppable for Report {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Report").field("about", &self.about).finish_non_exhaustive()
+        let method = self.entry.method;
+        f.debug_struct("Report")
+            .field("method", &method)
+            .field("about", &self.about)
+            .finish_non_exhaustive()
     }
 }
 
@@ -342,12 +356,10 @@ impl Reporter for Report {
             return;
         }
         outbox.progress = Some((done, now));
-        let Ok(token) = serde_json::from_str::<&RawValue>(token) else {
-            return;
-        };
-        let message = message.filter(|_| self.revision > Revision::V2024_11_05);
-        let progress = Progress { progress_token: token, progress: done, total, message };
-        outbox.frames.push_back(self.notification("notifications/progress", &progress));
+        let message = message.filter(|_| self.entry.revision.has_progress_messages());
+        let params = under(token, &self.params(&Progress { progress: done, total, message }));
+        let method = Method::Progress.into();
+        outbox.frames.push_back(Frame::Notification(Notification { method, params: Some(params) }));
         drop(outbox);
         self.waker.wake();
     }
@@ -368,7 +380,7 @@ impl Reporter for Report {
         }
         logs.left -= 1.0;
         let message = LogMessage { level, logger: logger.map(str::to_owned), data };
-        outbox.frames.push_back(self.notification("notifications/message", &message));
+        outbox.frames.push_back(self.notification(Method::LogMessage, &message));
         drop(outbox);
         self.waker.wake();
     }
@@ -399,6 +411,13 @@ impl Reporter for Report {
         }
     }
 
+    fn all_kept(&self) -> Map<String, Value> {
+        match &self.asking {
+            Asking::Retry(retry) => lock(retry).all_kept(),
+            _ => Map::new(),
+        }
+    }
+
     fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()> {
         if let Asking::Retry(retry) = &self.asking {
             lock(retry).keep(key, value);
@@ -410,7 +429,6 @@ impl Reporter for Report {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress<'a> {
-    progress_token: &'a RawValue,
     progress: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<f64>,
@@ -418,15 +436,14 @@ struct Progress<'a> {
     message: Option<&'a str>,
 }
 
-pub(super) fn notification(method: &'static str, params: &impl Serialize) -> Frame {
-    Frame::Notification(Notification {
-        method: ByteString::from_static(method),
-        params: Some(json::text(params)),
-    })
+/// Parameters of progress under a token, which is JSON text.
+fn under(token: &str, params: &str) -> ByteString {
+    let rest = params.strip_prefix('{').unwrap_or_default();
+    format!("{{\"progressToken\":{token},{rest}").into()
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn notification(method: Method, params: &impl Serialize) -> Frame {
+    Frame::Notification(Notification { method: method.into(), params: Some(json::text(params)) })
 }
 
 impl Outbox {
@@ -445,6 +462,6 @@ impl Outbox {
         let data = json!(format!("{count} log messages of this call were dropped: too many"));
         let level = level.unwrap_or(Level::Warning).max(Level::Warning);
         let message = LogMessage { level, logger: None, data };
-        Some(notification("notifications/message", &message))
+        Some(notification(Method::LogMessage, &message))
     }
 }

@@ -204,6 +204,10 @@ impl Retry {
         self.asking.as_ref()?.carried.kept.get(key).cloned()
     }
 
+    pub(super) fn all_kept(&self) -> Map<String, Value> {
+        self.asking.as_ref().map(|asking| asking.carried.kept.clone()).unwrap_or_default()
+    }
+
     pub(super) fn keep(&mut self, key: &str, value: Value) {
         self.asking().carried.kept.insert(key.to_owned(), value);
     }
@@ -240,9 +244,7 @@ impl Retry {
 
 /// Whether an operation is a call of a tool that must not run twice.
 fn acts(runtime: &Runtime, op: &Op) -> bool {
-    let may_run_twice =
-        |name: &str| runtime.catalog().find_tool(name).is_some_and(|tool| tool.may_run_twice());
-    matches!(op, Op::CallTool { name, .. } if !may_run_twice(name))
+    matches!(op, Op::CallTool { name, .. } if !runtime.may_run_twice(name))
 }
 
 fn unseal(runtime: &Runtime, state: &str, bound_to: &str) -> Result<Carried, RpcError> {

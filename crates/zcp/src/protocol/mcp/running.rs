@@ -1,9 +1,7 @@
 //! A call under way, as frames: what it reports, and its response last.
 
-use super::{
-    report::{Report, lock},
-    session::Registered,
-};
+use super::{report::Report, session::Registered};
+use crate::sync::lock;
 use futures_util::Stream;
 use pin_project_lite::pin_project;
 use std::{

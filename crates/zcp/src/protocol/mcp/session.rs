@@ -8,6 +8,7 @@ use crate::{
     auth::{Caller, Principal, StoredCaller},
     runtime::{Runtime, ctx::Conversation},
     store::{self, If, StoreResult},
+    sync::lock,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -117,9 +118,7 @@ impl Record {
         Self {
             caller: StoredCaller::from(&memory.caller),
             version: handshake.map_or("", |it| it.revision.as_str()).to_owned(),
-            capabilities: handshake
-                .map(|it| ClientCapabilities::clone(&it.declared))
-                .unwrap_or_default(),
+            capabilities: handshake.map(|it| it.declared()).unwrap_or_default(),
             client: handshake.map(|it| Implementation::clone(&it.client)).unwrap_or_default(),
             level: memory.level,
             subscriptions: memory.subscriptions().cloned().collect(),
@@ -207,7 +206,7 @@ impl Session {
         memory.level = record.level;
         if memory.wishes.is_some() || !record.subscriptions.is_empty() {
             memory.wishes().subscriptions = record.subscriptions;
-            self.count(runtime, &mut memory, 0);
+            self.count(runtime, &mut memory, None);
         }
     }
 
@@ -241,7 +240,7 @@ impl Session {
                 let mut memory = lock(&self.memory);
                 memory.apply(change);
                 if memory.wishes.is_some() {
-                    self.count(runtime, &mut memory, 0);
+                    self.count(runtime, &mut memory, None);
                 }
                 Record::of(&memory).to_bytes()
             };
@@ -273,6 +272,17 @@ impl Session {
         runtime.store.remove(&key(id)).await
     }
 
+    /// What all subscriptions of a process count for.
+    #[cfg(test)]
+    pub(crate) fn subscribed(runtime: &Runtime) -> usize {
+        runtime.shelf::<Subscribed>().total()
+    }
+
+    /// Another process goes on with the session alone: its subscriptions count there.
+    pub(crate) fn leave(runtime: &Runtime, id: &str) {
+        runtime.shelf::<Subscribed>().remove(id);
+    }
+
     pub(crate) fn open(&self, runtime: &Runtime, revision: Revision, params: InitializeParams) {
         let handshakes = runtime.shelf::<Handshakes>();
         let shared = handshakes.share(revision, params.capabilities, params.client_info);
@@ -289,28 +299,35 @@ impl Session {
     }
 
     /// Holds at once in this process; [`keep`](Self::keep) makes it hold everywhere. False if all
-    /// sessions together have no room for a subscription.
-    pub(crate) fn remember(&self, runtime: &Runtime, change: &Remember) -> bool {
+    /// sessions together, or those of one share, have no room for a subscription.
+    pub(crate) fn remember(&self, runtime: &Runtime, change: &Remember, share: &str) -> bool {
         let mut memory = lock(&self.memory);
         if let Remember::Subscribe(uri) = change
             && !memory.wishes().subscriptions.contains(uri)
-            && !self.count(runtime, &mut memory, subscribed::weight(uri))
+            && !self.count(runtime, &mut memory, Some((subscribed::weight(uri), share)))
         {
             return false;
         }
         memory.apply(change);
         if let Remember::Unsubscribe(_) = change {
-            self.count(runtime, &mut memory, 0);
+            self.count(runtime, &mut memory, None);
         }
         true
     }
 
-    /// Counts the subscriptions and what one more takes; false if there is no room for that.
-    fn count(&self, runtime: &Runtime, memory: &mut Memory, more: usize) -> bool {
-        let bytes = memory.subscriptions().map(|uri| subscribed::weight(uri)).sum();
+    /// Counts the subscriptions, and what one more takes of a share; false if there is no room for
+    /// that.
+    fn count(&self, runtime: &Runtime, memory: &mut Memory, more: Option<(usize, &str)>) -> bool {
+        let bytes: usize = memory.subscriptions().map(|uri| subscribed::weight(uri)).sum();
         let (all, session) = (runtime.shelf::<Subscribed>(), self.conversation());
         let kept = self.id.is_some().then_some(runtime.settings.session_ttl);
-        let has_room = all.set(&session, bytes, more, kept);
+        let has_room = match more {
+            Some((more, share)) => all.try_set(&session, bytes + more, kept, share),
+            None => {
+                all.set(&session, bytes, kept);
+                true
+            }
+        };
         if kept.is_none() {
             let counted = &mut memory.wishes().counted;
             counted.get_or_insert_with(|| subscribed::Counted { all, session });
@@ -403,10 +420,6 @@ impl Stored {
 
 fn key(id: &str) -> String {
     ["session/", id].concat()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Conversation for Session {

@@ -19,6 +19,7 @@ use crate::{
 use bytestring::ByteString;
 use futures_util::{
     Stream, StreamExt,
+    future::BoxFuture,
     stream::{BoxStream, FuturesUnordered},
 };
 use serde_json::{Map, Value, json};
@@ -29,7 +30,7 @@ use std::{
 };
 use tokio::time::sleep;
 use zcp_wire::{
-    Revision, RpcError,
+    Method, Revision, RpcError,
     mcp::{
         InputRequest, Page, Reply,
         tasks::{EXTENSION, OlderTask, Task as Shown, TaskStatus},
@@ -100,11 +101,11 @@ pub(super) fn check_extension(client: &Client) -> Result<(), RpcError> {
 /// What a method does with a task.
 pub(super) fn operation(
     mcp: &Mcp,
-    method: &str,
+    method: Method,
     params: &Params<'_>,
     design: Design,
 ) -> Result<TaskOp, RpcError> {
-    if method == "tasks/list" {
+    if method == Method::ListTasks {
         let cursor = optional_text("cursor", params.cursor)?;
         let opened = cursor.map(|cursor| {
             let bytes = mcp.runtime.keys.open(&cursor, CURSOR)?;
@@ -117,14 +118,14 @@ pub(super) fn operation(
     }
     let id = text("taskId", params.task_id)?.into_owned();
     match method {
-        "tasks/get" => Ok(TaskOp::Get { id }),
-        "tasks/cancel" => Ok(TaskOp::Cancel { id, quietly: design == Design::Looked }),
-        "tasks/update" => {
+        Method::GetTask => Ok(TaskOp::Get { id }),
+        Method::CancelTask => Ok(TaskOp::Cancel { id, quietly: design == Design::Looked }),
+        Method::UpdateTask => {
             retry::check_answers(params.input_responses)?;
             let answers: Map<String, Value> = member("inputResponses", params.input_responses)?;
             Ok(TaskOp::Answer { id, answers })
         }
-        other => Err(RpcError::method_not_found(other)),
+        other => Err(RpcError::method_not_found(other.name())),
     }
 }
 
@@ -192,52 +193,98 @@ pub(super) fn page(
 /// Waits for a task's result in the design of 2025-11-25. Meanwhile this is where it asks, and
 /// where its progress and its changes are told.
 pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
-    let (runtime, principal) = (report.runtime(), report.about().caller.principal().clone());
-    let engine = runtime.engine();
+    let runtime = report.runtime();
     let ctx = Ctx::new(report.clone());
     let get = Op::Task(TaskOp::Get { id: id.clone() });
-    let mut task = match runtime.call(Call { op: get, ctx: ctx.clone() }).await {
+    let task = match runtime.call(Call { op: get, ctx: ctx.clone() }).await {
         Outcome::Task(task) => *task,
         other => return other,
     };
     report.relates_to(&id, task.progress.as_deref());
-    let mut grown = engine.watch(&id);
-    let mut seen = engine.news_after(&id, 0).await.last().map_or(0, |(at, _)| *at);
-    let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
-    let mut status = task.status;
-    loop {
-        tell(report, &engine.news_after(&id, seen).await, &mut seen);
-        match task.end {
-            Some(End::Tool(output)) => return Outcome::Tool(output),
-            Some(End::Fault(fault)) => return Outcome::Fault(fault),
-            None if task.status.is_over() => {
-                return Outcome::Fault(Fault::Over("the task was cancelled".to_owned()));
-            }
-            None => (),
-        }
-        for (key, question) in task.asked.iter().filter(|(key, _)| asked.insert(key.clone())) {
-            let (report, key, question) = (report.clone(), key.clone(), question.clone());
-            asking.push(async move { (key, report.put_question(question).await) });
-        }
-        if std::mem::replace(&mut status, task.status) != task.status {
-            let older = shown(revision, task).older();
-            report.push(notification("notifications/tasks/status", &older));
-        }
-        task = loop {
-            let look = tokio::select! {
-                Some(()) = grown.next() => engine.get(&id, &principal).await,
-                Some((key, reply)) = asking.next() => {
-                    settle(engine, &id, &key, reply).await;
-                    engine.get(&id, &principal).await
+    let engine = runtime.engine();
+    let grown = engine.watch(&id);
+    let seen = engine.news_after(&id, 0).await.last().map_or(0, |(at, _)| *at);
+    let (asked, asking, status) = (HashSet::new(), FuturesUnordered::new(), task.status);
+    let waiting = Awaited { report, engine, ctx, revision, id, grown, seen, asked, asking, status };
+    waiting.result(task).await
+}
+
+/// A task whose result a client waits for.
+struct Awaited<'a> {
+    report: &'a Arc<Report>,
+    engine: &'a Engine,
+    ctx: Ctx,
+    revision: Revision,
+    id: String,
+    grown: BoxStream<'static, ()>,
+    /// The position of what was told last.
+    seen: u64,
+    /// Keys of the questions that were put to the client.
+    asked: HashSet<String>,
+    /// Those that it has not answered yet.
+    asking: FuturesUnordered<BoxFuture<'static, (String, Said)>>,
+    /// What the client was told of the task last.
+    status: TaskStatus,
+}
+
+impl Awaited<'_> {
+    async fn result(mut self, mut task: Task) -> Outcome {
+        loop {
+            tell(self.report, &self.engine.news_after(&self.id, self.seen).await, &mut self.seen);
+            match task.end.take() {
+                Some(End::Tool(output)) => return Outcome::Tool(output),
+                Some(End::Fault(fault)) => return Outcome::Fault(fault),
+                None if task.status.is_over() => {
+                    return Outcome::Fault(Fault::Over("the task was cancelled".to_owned()));
                 }
-                () = sleep(LOOK) => look_after(&ctx, &id).await,
+                None => (),
+            }
+            self.ask(&task);
+            self.tell_status(task);
+            task = match self.next().await {
+                Ok(task) => task,
+                Err(fault) => return Outcome::Fault(fault),
+            };
+        }
+    }
+
+    /// Puts the questions of the task to the client, each once.
+    fn ask(&mut self, task: &Task) {
+        for (key, question) in &task.asked {
+            if self.asked.insert(key.clone()) {
+                let (report, key, question) = (self.report.clone(), key.clone(), question.clone());
+                let answered = async move { (key, report.put_question(question).await) };
+                self.asking.push(Box::pin(answered));
+            }
+        }
+    }
+
+    /// Tells the client how the task is, if that has changed.
+    fn tell_status(&mut self, task: Task) {
+        if std::mem::replace(&mut self.status, task.status) != task.status {
+            let older = shown(self.revision, task).older();
+            self.report.push(notification(Method::TaskStatus, &older));
+        }
+    }
+
+    /// The task after something has happened to it, or after a while.
+    async fn next(&mut self) -> Result<Task, Fault> {
+        let principal = self.ctx.principal();
+        loop {
+            let look = tokio::select! {
+                Some(()) = self.grown.next() => self.engine.get(&self.id, principal).await,
+                Some((key, reply)) = self.asking.next() => {
+                    settle(self.engine, &self.id, &key, reply).await;
+                    self.engine.get(&self.id, principal).await
+                }
+                () = sleep(LOOK) => look_after(&self.ctx, &self.id).await,
             };
             match look {
-                Ok(task) => break task,
-                Err(Fault::Failed(_)) => (), // The store will be back, or the client will give up.
-                Err(fault) => return Outcome::Fault(fault),
+                // The store will be back, or the client will give up.
+                Err(Fault::Failed(_)) => (),
+                look => return look,
             }
-        };
+        }
     }
 }
 

@@ -16,13 +16,14 @@ use crate::{
     },
     seal::digest,
     store::{Bound, If, Store, StoreError, StoreResult, written::Written},
+    sync::lock,
 };
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -96,7 +97,7 @@ impl Engine {
 
     /// The tasks that run in this process.
     pub(super) fn running(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     pub(super) async fn owned(&self, id: &str, principal: &Principal) -> Result<Record, Fault> {

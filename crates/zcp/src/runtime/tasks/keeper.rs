@@ -122,29 +122,11 @@ pub(crate) async fn look_after(ctx: &Ctx, id: &str) -> Result<Task, Fault> {
 
 /// Runs a dead process's task again where that is safe; otherwise it ends here.
 async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> {
-    let core = &runtime.core;
-    let engine = &core.engine;
-    let Some((mut record, _)) = engine.load(&id).await? else { return Ok(()) };
-    if !record.is_run_by(dead) {
-        return Ok(());
-    }
-    // One at a time: whoever looks at the task meanwhile finds that it is being taken care of.
-    let Some(claim) = Claim::of(engine, &id) else { return Ok(()) };
-    // Whoever begins a task is alive before it does; what this process does not run, nobody does.
-    if !engine.presence.is_own(dead) && engine.presence.is_alive(dead).await? {
-        return Ok(());
-    }
+    let engine = &runtime.core.engine;
+    let Some((mut record, claim)) = abandoned(engine, &id, dead).await? else { return Ok(()) };
     let has_args = engine.load_args(&id, &mut record).await?;
-    if let Err(why) = may_run_again(core, &record, has_args) {
-        let end = End::Fault(Fault::Failed(why.to_owned()));
-        let ended = engine.change(&id, |record| {
-            let is_dead = record.is_run_by(dead);
-            if is_dead {
-                record.finish(end.clone());
-            }
-            is_dead
-        });
-        return ended.await.map(drop);
+    if let Err(why) = may_run_again(&runtime.core, &record, has_args) {
+        return end_of_dead(engine, &id, dead, why).await;
     }
     let here = Here::new(claim);
     let Some(slot) = engine.slots.accepted(record.share()) else { return Ok(()) };
@@ -153,26 +135,69 @@ async fn take_over(runtime: Runtime, id: String, dead: &str) -> StoreResult<()> 
         Turn::Now(_) => TaskStatus::Working,
         Turn::Later(_) => TaskStatus::Queued,
     };
-    // Whoever takes over from this process must come across it.
     let args = record.args.take();
     record.run_again(&runner, status);
+    // Whoever takes over from this process must come across it.
     engine.note(&id, &record).await?;
-    let mut taken = None;
-    let changed = engine.change(&id, |record| {
-        taken = None;
-        if !record.is_run_by(dead) {
-            return false;
-        }
-        record.run_again(&runner, status);
-        taken = Some(record.clone());
-        true
-    });
-    changed.await?;
-    if let Some(mut record) = taken {
+    if let Some(mut record) = move_here(engine, &id, dead, &runner, status).await? {
         record.args = args;
         run_again(&runtime, here, &record, runner, slot, id);
     }
     Ok(())
+}
+
+/// A task that a dead process ran, and that nobody takes over yet.
+async fn abandoned(
+    engine: &Arc<Engine>,
+    id: &str,
+    dead: &str,
+) -> StoreResult<Option<(Record, Claim)>> {
+    let Some((record, _)) = engine.load(id).await? else { return Ok(None) };
+    if !record.is_run_by(dead) {
+        return Ok(None);
+    }
+    // One at a time: whoever looks at the task meanwhile finds that it is being taken care of.
+    let Some(claim) = Claim::of(engine, id) else { return Ok(None) };
+    // Whoever begins a task is alive before it does; what this process does not run, nobody does.
+    if !engine.presence.is_own(dead) && engine.presence.is_alive(dead).await? {
+        return Ok(None);
+    }
+    Ok(Some((record, claim)))
+}
+
+/// Ends a task that a dead process ran, unless somebody else has taken it over.
+async fn end_of_dead(engine: &Engine, id: &str, dead: &str, why: &str) -> StoreResult<()> {
+    let end = End::Fault(Fault::Failed(why.to_owned()));
+    let ended = engine.change(id, |record| {
+        let is_dead = record.is_run_by(dead);
+        if is_dead {
+            record.finish(end.clone());
+        }
+        is_dead
+    });
+    ended.await.map(drop)
+}
+
+/// Makes a dead process's task one of this process. None if somebody else was faster.
+async fn move_here(
+    engine: &Engine,
+    id: &str,
+    dead: &str,
+    runner: &str,
+    status: TaskStatus,
+) -> StoreResult<Option<Record>> {
+    let mut taken = None;
+    let changed = engine.change(id, |record| {
+        taken = None;
+        if !record.is_run_by(dead) {
+            return false;
+        }
+        record.run_again(runner, status);
+        taken = Some(record.clone());
+        true
+    });
+    changed.await?;
+    Ok(taken)
 }
 
 /// A task may run again that had not begun, that waited for an answer, or whose tool says so.

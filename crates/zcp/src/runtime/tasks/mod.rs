@@ -9,11 +9,7 @@ mod run;
 mod slots;
 mod work;
 
-use super::{
-    call::Fault,
-    output::Output,
-    tool::{ReadyTool, Support},
-};
+use super::{call::Fault, output::Output, ready_tool::ReadyTool, tool::Support};
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

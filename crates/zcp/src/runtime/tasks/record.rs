@@ -2,7 +2,7 @@
 
 use super::{Asked, End, Task, Tasks};
 use crate::{
-    auth::{Caller, PeerAddress, Principal, StoredCaller, network},
+    auth::{Caller, PeerAddress, Principal, StoredCaller},
     clock,
     runtime::{
         call::{Fault, Outcome},
@@ -72,11 +72,9 @@ pub(super) struct Record {
 /// Whose limits a task counts for: its principal's, or those of the network that an anonymous caller
 /// comes from, who can have any number of sessions.
 fn share(about: &About, scope: Option<&str>) -> String {
-    // This machine's own addresses may be a proxy's, behind which there are many.
-    let peer = about.extensions.get::<PeerAddress>().map(|peer| network(peer.0.ip()));
-    let anonymous = about.caller.principal().is_anonymous();
-    match peer.filter(|peer| anonymous && !peer.is_loopback()) {
-        Some(peer) => format!("network/{peer}"),
+    let network = about.extensions.get::<PeerAddress>().and_then(|peer| peer.sharing());
+    match network.filter(|_| about.caller.principal().is_anonymous()) {
+        Some(network) => format!("network/{network}"),
         None => scope.unwrap_or("anonymous").to_owned(),
     }
 }
@@ -101,7 +99,7 @@ pub(super) struct Question {
 impl Question {
     pub(super) fn new(key: &str, question: &InputRequest) -> Self {
         let params = serde_json::to_value(question).unwrap_or_default();
-        let method = question.method().to_owned();
+        let method = question.method().name().to_owned();
         let asked_at = clock::now_ms();
         Self { key: key.to_owned(), method, params, answer: None, asked_at, taken: false }
     }

@@ -116,53 +116,95 @@ pub(in crate::runtime) async fn begin(core: &Core, wanted: Wanted, ctx: &Ctx) ->
 
 /// Runs a call for a while, and makes it a task if it takes longer, or wishes so.
 pub(in crate::runtime) async fn run_or_begin(core: &Core, wanted: Wanted, ctx: &Ctx) -> Outcome {
-    let engine = &core.engine;
     let work = Arc::new(Work::in_front(ctx.reporter().clone()));
     // Whoever waits may go away: then the call stops.
     let mut waiting = StopOnDrop(Some(work.clone()));
     let (name, args) = detached(&wanted, ctx);
     let mut running: BoxFuture<'static, Outcome> =
         Box::pin(core.clone().run_tool(name, args, Ctx::new(work.clone())));
-    let begun = Instant::now();
-    // Arguments that are too large for a task stay those of a call.
-    let fits = wanted.args.as_ref().is_none_or(|args| args.len() <= MAX_ARGS);
-    let promote_after = engine.settings.promote_after.filter(|_| fits);
-    let mut due = promote_after.and_then(|time| begun.checked_add(time));
-    let limit = core.call_timeout.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
-    loop {
+    let mut patience = Patience::new(core, &wanted);
+    let (created, slot) = loop {
+        let promoted = async {
+            patience.ends(&work).await.map_err(gave_up)?;
+            Ok(promote(core, &wanted, ctx, &work).await)
+        };
         tokio::select! {
             biased;
             outcome = &mut running => return outcome,
+            promoted = promoted => match promoted {
+                Ok(Some(promoted)) => break promoted,
+                Ok(None) => (),
+                Err(gave_up) => return gave_up,
+            }
+        }
+    };
+    let Created { place, record, here } = created;
+    let task = record.view(&place.id, core.engine.settings.poll_interval);
+    work.becomes(place);
+    waiting.0 = None;
+    start(here, work, running, slot);
+    Outcome::Begun(Box::new(task))
+}
+
+/// How long a caller waits for a call.
+struct Patience {
+    /// When the call is to become a task.
+    due: Option<Instant>,
+    /// When it is given up, and how long it had.
+    limit: Option<(Instant, Duration)>,
+}
+
+impl Patience {
+    fn new(core: &Core, wanted: &Wanted) -> Self {
+        let begun = Instant::now();
+        // Arguments that are too large for a task stay those of a call.
+        let fits = wanted.args.as_ref().is_none_or(|args| args.len() <= MAX_ARGS);
+        let promote_after = core.engine.settings.promote_after.filter(|_| fits);
+        Self {
+            due: promote_after.and_then(|time| begun.checked_add(time)),
+            limit: core.call_timeout.and_then(|limit| Some((begun.checked_add(limit)?, limit))),
+        }
+    }
+
+    /// Waits until the call is to become a task; an error is how long a call had that is given up.
+    async fn ends(&mut self, work: &Work) -> Result<(), Duration> {
+        tokio::select! {
+            biased;
             () = work.detached() => (),
-            () = sleep_until(due.unwrap_or(begun)), if due.is_some() => (),
-            () = sleep_until(limit.map_or(begun, |(_, end)| end)), if limit.is_some() => {
-                return gave_up(limit.map_or(Duration::ZERO, |(limit, _)| limit));
+            () = until(self.due) => (),
+            () = until(self.limit.map(|(end, _)| end)) => {
+                return Err(self.limit.map_or(Duration::ZERO, |(_, limit)| limit));
             }
         }
         // Once it is due it stays so, until there is room.
-        due = Some(Instant::now() + RETRY);
-        if !work.may_become_a_task() || engine.tracker.is_closed() {
-            continue;
+        self.due = Some(Instant::now() + RETRY);
+        Ok(())
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Keeps a slow call as a task, if it may become one and there is room.
+async fn promote(core: &Core, wanted: &Wanted, ctx: &Ctx, work: &Work) -> Option<(Created, Slot)> {
+    let engine = &core.engine;
+    if !work.may_become_a_task() || engine.tracker.is_closed() {
+        return None;
+    }
+    let mut record = record_of(core, wanted, ctx);
+    let (seat, permit) = engine.slots.now(record.share())?;
+    work.remembered_in(&mut record);
+    match create(engine, record).await {
+        Ok(Ok(created)) => Some((created, Slot { seat, turn: Turn::Now(permit) })),
+        Ok(Err(error)) => {
+            tracing::warn!("a slow call could not be made a task: {error}");
+            None
         }
-        let mut record = record_of(core, &wanted, ctx);
-        let Some((seat, permit)) = engine.slots.now(record.share()) else { continue };
-        work.remembered_in(&mut record);
-        let created = tokio::select! {
-            biased;
-            outcome = &mut running => return outcome,
-            created = create(engine, record) => created,
-        };
-        match created {
-            Ok(Ok(Created { place, record, here })) => {
-                let task = record.view(&place.id, engine.settings.poll_interval);
-                work.becomes(place);
-                waiting.0 = None;
-                start(here, work, running, Slot { seat, turn: Turn::Now(permit) });
-                return Outcome::Begun(Box::new(task));
-            }
-            Ok(Err(error)) => tracing::warn!("a slow call could not be made a task: {error}"),
-            Err(_) => (),
-        }
+        Err(_) => None,
     }
 }
 

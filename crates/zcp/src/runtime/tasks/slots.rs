@@ -1,10 +1,11 @@
 //! Concurrency limits for tasks: how many run, how many wait, and a share of both for each caller.
 
 use super::Tasks;
+use crate::sync::lock;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -111,7 +112,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = lock(&self.places.callers);
         callers.tasks -= 1;
         if let Some(caller) = callers.by_name.get_mut(&self.caller) {
             caller.tasks -= 1;
@@ -183,7 +184,7 @@ impl Slots {
     }
 
     fn seat(&self, caller: &str, most: usize) -> Option<Seat> {
-        let mut callers = self.places.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = lock(&self.places.callers);
         let name = match callers.by_name.get_key_value(caller) {
             Some((name, _)) => name.clone(),
             None => Arc::from(caller),

@@ -5,17 +5,20 @@ use super::{
     record::{News, Question, Record},
     slots::{Permit, Seat},
 };
-use crate::runtime::{
-    ask,
-    ctx::{About, Reporter},
-    error::{CallError, Result},
+use crate::{
+    runtime::{
+        ask,
+        ctx::{About, Reporter},
+        error::{CallError, Result},
+    },
+    sync::lock,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -35,10 +38,10 @@ const LATE: Duration = Duration::from_secs(5);
 /// A call that is a task, or may become one.
 pub(super) struct Work {
     about: About,
-    /// Who waits for the call, until it is a task.
-    front: Option<Arc<dyn Reporter>>,
     task: OnceLock<Place>,
     // Std mutexes: never held across an await.
+    /// Who waits for the call, until it is a task.
+    front: Mutex<Option<Arc<dyn Reporter>>>,
     memory: Mutex<Memory>,
     learned: watch::Sender<()>,
     news: Mutex<Untold>,
@@ -123,8 +126,8 @@ impl Work {
     fn new(about: About, front: Option<Arc<dyn Reporter>>, memory: Memory) -> Self {
         Self {
             about,
-            front,
             task: OnceLock::new(),
+            front: Mutex::new(front),
             memory: Mutex::new(memory),
             learned: watch::Sender::new(()),
             news: Mutex::default(),
@@ -135,9 +138,20 @@ impl Work {
         }
     }
 
-    /// Makes the call a task: from now on nobody waits for it.
+    /// Makes the call a task: from now on nobody waits for it, and nothing of its message is held
+    /// but what earlier runs kept.
     pub(super) fn becomes(&self, place: Place) {
         let _ = self.task.set(place);
+        let Some(front) = lock(&self.front).take() else { return };
+        let mut memory = lock(&self.memory);
+        for (key, value) in front.all_kept() {
+            memory.kept.entry(key).or_insert(value);
+        }
+    }
+
+    /// Who waits for the call.
+    fn front(&self) -> Option<Arc<dyn Reporter>> {
+        lock(&self.front).clone()
     }
 
     /// Writes what was asked and kept so far into the record of the call's task.
@@ -317,9 +331,9 @@ impl Reporter for Work {
     }
 
     fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        match (self.task.get(), &self.front) {
-            (None, Some(front)) => front.progress(done, total, message),
-            _ => {
+        match self.front() {
+            Some(front) => front.progress(done, total, message),
+            None => {
                 if done.is_finite() {
                     let total = total.filter(|total| total.is_finite());
                     lock(&self.news).progress = Some((done, total, message.map(shortened)));
@@ -330,9 +344,9 @@ impl Reporter for Work {
     }
 
     fn log(&self, level: Level, logger: Option<&str>, data: Value) {
-        match (self.task.get(), &self.front) {
-            (None, Some(front)) => front.log(level, logger, data),
-            _ => {
+        match self.front() {
+            Some(front) => front.log(level, logger, data),
+            None => {
                 let mut news = lock(&self.news);
                 if news.logs.len() < WAITING {
                     news.logs.push_back(News::Log(level, logger.map(str::to_owned), data));
@@ -346,9 +360,9 @@ impl Reporter for Work {
     fn ask(&self, key: &str, question: InputRequest) -> BoxFuture<'_, Result<Value>> {
         let key = key.to_owned();
         Box::pin(async move {
-            match (self.task.get(), &self.front) {
+            match (self.task.get(), self.front()) {
                 (Some(place), _) => self.ask_watchers(place, &key, &question).await,
-                (None, Some(front)) => self.ask_front(&**front, &key, question).await,
+                (None, Some(front)) => self.ask_front(&*front, &key, question).await,
                 (None, None) => Err(CallError::new("nobody can be asked here")),
             }
         })
@@ -357,17 +371,23 @@ impl Reporter for Work {
     fn kept(&self, key: &str) -> Option<Value> {
         let here = lock(&self.memory).kept.get(key).cloned();
         here.or_else(|| {
-            let earlier = self.front.as_ref()?.kept(key)?;
+            let earlier = self.front()?.kept(key)?;
             lock(&self.memory).kept.insert(key.to_owned(), earlier.clone());
             Some(earlier)
         })
+    }
+
+    fn all_kept(&self) -> Map<String, Value> {
+        let mut kept = self.front().map(|front| front.all_kept()).unwrap_or_default();
+        kept.extend(lock(&self.memory).kept.clone());
+        kept
     }
 
     fn keep(&self, key: &str, value: Value) -> BoxFuture<'_, ()> {
         lock(&self.memory).kept.insert(key.to_owned(), value.clone());
         let key = key.to_owned();
         Box::pin(async move {
-            match (self.task.get(), &self.front) {
+            match (self.task.get(), self.front()) {
                 (Some(place), _) => {
                     let keep = |record: &mut Record| {
                         record.kept.insert(key.clone(), value.clone()) != Some(value.clone())
@@ -379,8 +399,4 @@ impl Reporter for Work {
             }
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Door, Limits,
+    connection_slots::Slots,
     idle::{self, Connected, Watch},
-    slots::Slots,
 };
 use crate::{
     runtime::metrics::{Counted, Gauge},
@@ -12,6 +12,7 @@ use crate::{
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use std::{
+    fmt::Display,
     fs,
     future::{Future, poll_fn},
     io::{self, Write},
@@ -99,7 +100,8 @@ impl Serving {
         if socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused) {
             fs::remove_file(path)?;
         }
-        let listener = listen(path, mode)?;
+        let listener = listen(path, mode);
+        let listener = listener.map_err(|error| cannot_listen(path.display(), &error))?;
         let ours = identity(path)?;
         let served = self.accept(listener).await;
         // Another server may have replaced it meanwhile.
@@ -182,6 +184,11 @@ async fn next<L: Listener>(
     let permit = slots.free().await?;
     let (stream, address) = listener.next().await?;
     Ok((stream, address, permit))
+}
+
+/// The same error, with the address or the path of the socket.
+pub(super) fn cannot_listen(on: impl Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {on}: {error}"))
 }
 
 /// A Unix socket with these permissions, from the first moment anybody can connect to it.

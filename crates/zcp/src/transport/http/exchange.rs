@@ -1,12 +1,13 @@
 //! Streamable HTTP: one POST, one message in, a stream of frames out.
 
 use super::{
-    Limits, Shared, event_stream,
+    Limits, Shared, event_stream, fetch,
     idle::Watch,
-    refusal, resume,
+    refusal,
     resume::{Adopting, Made, Resumable},
     sessions::Live,
-    status, unread,
+    status,
+    unread::{Unread, weigh},
 };
 use crate::{
     auth::{Caller, PeerAddress, Principal, network},
@@ -57,13 +58,13 @@ pub(super) async fn exchange(
     watch: Option<&Watch>,
 ) -> Response {
     if let Some(peer) = watch.and_then(Watch::peer)
-        && http.runtime.is_layered()
+        && http.runtime.looks_at_callers()
     {
         request.extensions_mut().insert(PeerAddress(peer));
     }
     let answered = match *request.method() {
         Method::POST => post(http, request, watch).await,
-        Method::GET => get(http, &mut request.into_parts().0).await,
+        Method::GET => get(http, &mut request.into_parts().0, watch).await,
         Method::DELETE => delete(http, &mut request.into_parts().0).await,
         _ => {
             let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
@@ -98,20 +99,22 @@ async fn post(
         let id = || Some(request.id.clone());
         check_values(request).map_err(|error| status::refused(id(), error))?;
     }
-    // A task counts for the network its caller comes from.
+    // Tasks and subscriptions count for the network their caller comes from.
+    let counts = || params.may_begin_task() || params.uri.is_some();
     if let Some(peer) = watch.and_then(Watch::peer)
-        && params.may_begin_task()
+        && (matches!(message, Message::Batch(_)) || counts())
     {
         parts.extensions.insert(PeerAddress(peer));
     }
     let route = route(&message, &params, &parts.headers, &http.runtime);
-    let (response, in_session) =
-        match route.map_err(|error| status::refused(id_of(&message), error))? {
-            Route::Stateless => (stateless(http, &message, &params, &mut parts).await?, false),
-            Route::Open => return open(http, message, &mut parts, peer).await,
-            Route::Session => (in_session(http, &message, &params, &mut parts).await?, true),
-        };
-    Ok(unread::weigh(response, &http.runtime, peer, in_session.then(|| id_of(&message))))
+    let (response, in_session) = match route
+        .map_err(|error| status::refused(id_of(&message), error))?
+    {
+        Route::Stateless => (stateless(http, &message, &params, &mut parts, peer).await?, false),
+        Route::Open => return open(http, message, &mut parts, peer).await,
+        Route::Session => (in_session(http, &message, &params, &mut parts, peer).await?, true),
+    };
+    Ok(weigh(response, &http.runtime, peer, in_session.then(|| id_of(&message))))
 }
 
 fn id_of(message: &Message) -> Option<Id> {
@@ -127,6 +130,7 @@ async fn stateless(
     message: &Message,
     params: &Params<'_>,
     parts: &mut Parts,
+    peer: Option<PeerAddress>,
 ) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
@@ -148,8 +152,13 @@ async fn stateless(
         // A quiet call's client is told that it is still there.
         Err(_) => None,
     };
-    let events = stream::iter(first).chain(frames).map(|frame| event_stream::event(None, &frame));
-    Ok(event_stream::respond(events.take_until(caller.expired()), http.limits.keep_alive))
+    let frames = stream::iter(first).chain(frames).take_until(caller.expired());
+    Ok(event_stream::respond_once(frames, unread(http, peer), http.limits.keep_alive))
+}
+
+/// The room for what a stream of events says.
+fn unread(http: &Shared, peer: Option<PeerAddress>) -> Unread {
+    Unread { runtime: http.runtime.clone(), peer }
 }
 
 /// A handshake opens a session, whose name is in the answer's headers.
@@ -188,6 +197,7 @@ async fn in_session(
     message: &Message,
     params: &Params<'_>,
     parts: &mut Parts,
+    peer: Option<PeerAddress>,
 ) -> Result<Response, Response> {
     let live = find(http, id_of(message), parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
@@ -201,7 +211,8 @@ async fn in_session(
             let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
             let frames = batched.frames(converse::BATCH).map_err(refused)?;
             let all = converse::run_batch(&live.mcp, frames, &parts.extensions, &live.batched);
-            return Ok(batch(http, Adopting::new(http, live, Frames::stream(all)), caller).await);
+            let all = Adopting::new(http, live, Frames::stream(all));
+            return Ok(batch(http, all, caller, peer).await);
         }
         Message::Batch(_) => {
             let why = "this session's revision has no batches: send one message at a time";
@@ -222,20 +233,36 @@ async fn in_session(
         _ => None,
     };
     let rest = Resumable::new(http, live, made, first, frames, release);
+    let answered = rest.respond(unread(http, peer), http.limits.keep_alive);
     // In a box of its own: every connection has room for what answers its requests.
-    Ok(Box::pin(rest.respond(http.limits.keep_alive)).await)
+    Ok(Box::pin(answered).await)
 }
 
 /// 2025-03-26: all responses in one array, or a stream when there is more to say.
-async fn batch(http: &Shared, mut all: Adopting, caller: Caller) -> Response {
-    let mut responses = vec![];
-    while let Some(frame) = all.next().await {
+async fn batch(
+    http: &Shared,
+    mut all: Adopting,
+    caller: Caller,
+    peer: Option<PeerAddress>,
+) -> Response {
+    let (mut responses, room) = (vec![], unread(http, peer));
+    // Answers count while they wait for the others.
+    let (mut held, mut small) = (vec![], 0);
+    while let Some(mut frame) = all.next().await {
         if !matches!(frame, Frame::Response(_)) {
             let rest = stream::unfold(all, async |mut all| Some((all.next().await?, all)));
             let said = stream::iter(responses).chain(stream::iter([frame])).chain(rest);
-            let events = said.map(|frame| event_stream::event(None, &frame));
-            let events = events.take_until(caller.expired());
-            return event_stream::respond(events, http.limits.keep_alive);
+            let said = said.take_until(caller.expired());
+            return event_stream::respond_once(said, unread(http, peer), http.limits.keep_alive);
+        }
+        small += converse::size(&frame);
+        match room.weigh(small) {
+            Ok(None) => (),
+            Ok(Some(weight)) => {
+                held.push(weight);
+                small = 0;
+            }
+            Err(NoRoom) => frame = converse::without_room(frame),
         }
         responses.push(frame);
     }
@@ -246,7 +273,11 @@ async fn batch(http: &Shared, mut all: Adopting, caller: Caller) -> Response {
 }
 
 /// What a session is told beside its calls, or the rest of a call whose stream broke.
-async fn get(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response> {
+async fn get(
+    http: &Arc<Shared>,
+    parts: &mut Parts,
+    watch: Option<&Watch>,
+) -> Result<Response, Response> {
     if !accepts(&parts.headers, "text/event-stream") {
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, "accept `text/event-stream`"));
     }
@@ -258,9 +289,10 @@ async fn get(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response
         return Err(response);
     }
     let live = find_named(http, parts).await?;
+    let unread = unread(http, peer(watch, parts));
     let extensions = take(&mut parts.extensions);
     let last = header(&parts.headers, &LAST_EVENT_ID);
-    resume::stream(http, live, last, extensions).await
+    fetch::stream(http, live, last, extensions, unread).await
 }
 
 async fn delete(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response> {
@@ -293,10 +325,7 @@ async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<L
     };
     let principal = Principal::of(&parts.extensions);
     let found = http.sessions.find(session, &principal).await;
-    found.map_err(|error| unavailable(&error))?.ok_or_else(|| {
-        let error = RpcError::invalid_request("no such session: start over with `initialize`");
-        status::error(StatusCode::NOT_FOUND, id, error)
-    })
+    found.map_err(|error| unavailable(&error))?.ok_or_else(|| status::no_session(id))
 }
 
 /// The session a request names, on a server that has any.

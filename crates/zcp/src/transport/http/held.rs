@@ -1,7 +1,11 @@
 //! How many bytes this process keeps for streams and sockets that may be resumed, of all sessions
 //! together.
 
-use crate::store::{Store, written::Written};
+use crate::{
+    clock,
+    store::{Store, written::Written},
+};
+use std::time::Duration;
 
 /// Bytes of all logs that this process wrote. Beyond it the largest of the oldest logs is removed.
 const ALL: usize = 256 * 1024 * 1024;
@@ -16,9 +20,17 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Notes bytes that were added to a log, and removes the logs that must go for them.
-    pub(crate) async fn note(&self, store: &dyn Store, log: &str, bytes: usize, most: usize) {
-        for log in self.0.add(log, bytes, most) {
+    /// Notes bytes that were added to a log, which holds `most` at most and expires after `kept`.
+    /// Removes the logs that must go for them.
+    pub(crate) async fn note(
+        &self,
+        store: &dyn Store,
+        log: &str,
+        bytes: usize,
+        most: usize,
+        kept: Duration,
+    ) {
+        for log in self.0.add(log, bytes, most, clock::in_ms(kept)) {
             if let Err(error) = store.remove(&log).await {
                 tracing::warn!("a log of streams stays until it expires: {error}");
             }

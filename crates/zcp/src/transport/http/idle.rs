@@ -1,8 +1,8 @@
 //! How long clients may take to send a request, and when connections are to end: one timer for the
 //! whole server. A timer for every request was a twentieth of a small call's instructions.
 
-use super::{Limits, slots::Slot};
-use crate::runtime::metrics::Counted;
+use super::{Limits, connection_slots::Slot};
+use crate::{runtime::metrics::Counted, sync::lock};
 use ::http::Response;
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -159,7 +159,7 @@ impl Connected {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Watch>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

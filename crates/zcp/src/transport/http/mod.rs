@@ -1,9 +1,11 @@
 //! HTTP: every wire a web server can carry, on one port.
 
 mod accept;
+mod connection_slots;
 mod endpoints;
 mod event_stream;
 mod exchange;
+mod fetch;
 mod held;
 mod host_check;
 mod idle;
@@ -11,7 +13,6 @@ mod opened;
 mod replay;
 mod resume;
 mod sessions;
-mod slots;
 mod sse2024;
 mod status;
 mod takeover;
@@ -113,8 +114,8 @@ impl Shared {
     /// Notes bytes that were added to a log of a conversation, and removes the logs that must go
     /// for them.
     pub(crate) async fn hold(&self, log: &str, bytes: usize, most: usize) {
-        let store = &self.runtime.store;
-        self.runtime.shelf::<Held>().note(&**store, log, bytes, most).await;
+        let (store, kept) = (&self.runtime.store, self.runtime.settings.session_ttl);
+        self.runtime.shelf::<Held>().note(&**store, log, bytes, most, kept).await;
     }
 }
 
@@ -344,7 +345,11 @@ impl Transport for Http {
         let door = self.door(runtime, closing, tracker.clone());
         let serving = accept::Serving { door, limits, stop, tracker, connections };
         match place {
-            Place::Tcp(address) => serving.tcp(TcpListener::bind(address).await?).await,
+            Place::Tcp(address) => {
+                let bound = TcpListener::bind(address).await;
+                let bound = bound.map_err(|error| accept::cannot_listen(address, &error))?;
+                serving.tcp(bound).await
+            }
             Place::Listener(listener) => serving.tcp(listener).await,
             Place::Unix(path, mode) => serving.unix(&path, mode).await,
         }

@@ -1,10 +1,11 @@
 //! What a session's streams said, for a client that lost some of it.
 
-use super::held::Held;
+use super::{held::Held, unread::Unread};
 use crate::{
     auth::{Caller, StoredCaller},
     runtime::Runtime,
     store::{Bound, If, Store, StoreError, StoreResult},
+    transport::weight::NoRoom,
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -68,6 +69,18 @@ impl Replay {
         }
     }
 
+    /// Whether a frame of a stream was noted after a position.
+    pub(super) async fn has(&self, stream: u64, frame: &Frame, after: u64) -> bool {
+        let (held, text) = (self.store.after(&self.log, after).await, frame.to_text());
+        let mut held = held.unwrap_or_default().into_iter();
+        held.any(|(_, entry)| {
+            let noted = parse(&entry);
+            noted.is_some_and(|(of, mark, said)| {
+                of == stream && matches!(mark, SAID | ANSWERED) && said == &*text
+            })
+        })
+    }
+
     /// Notes which process answers a request on a stream: it may die before it has.
     pub(super) async fn open(&self, stream: u64, opened: &Opened) -> StoreResult<()> {
         let Opened { name, caller, request } = opened;
@@ -112,7 +125,7 @@ impl Replay {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
         let bytes = entry.len();
         let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
-        self.held.note(&*self.store, &self.log, bytes, KEEP.bytes).await;
+        self.held.note(&*self.store, &self.log, bytes, KEEP.bytes, self.kept).await;
         Ok(EventId { stream, position })
     }
 
@@ -122,7 +135,7 @@ impl Replay {
     }
 
     /// A stream after an event: what is held, and what is added, up to its response.
-    pub(super) async fn follow(&self, after: EventId) -> StoreResult<Follow> {
+    pub(super) async fn follow(&self, after: EventId, unread: Unread) -> Result<Follow, Lost> {
         // Watched before it is read, so that nothing falls between.
         let grown = self.store.watch(&self.log);
         let mut follow = Follow {
@@ -131,6 +144,7 @@ impl Replay {
             grown,
             at: after,
             texts: VecDeque::new(),
+            unread,
             ended: false,
         };
         follow.read().await?;
@@ -156,20 +170,43 @@ impl Opened {
     }
 }
 
+/// Why a stream cannot be followed.
+pub(super) enum Lost {
+    /// It is not held any more, or its store is away.
+    Unknown,
+    /// There is no room for what it said: it can be followed later.
+    NoRoom,
+}
+
+impl From<StoreError> for Lost {
+    fn from(_: StoreError) -> Self {
+        Self::Unknown
+    }
+}
+
+impl From<NoRoom> for Lost {
+    fn from(NoRoom: NoRoom) -> Self {
+        Self::NoRoom
+    }
+}
+
 /// A stream being followed.
 pub(super) struct Follow {
     store: Arc<dyn Store>,
     log: String,
     grown: BoxStream<'static, ()>,
     at: EventId,
-    /// Parts of the log's own entries: what one client missed may be the whole log.
+    /// Parts of the log's own entries: what one client missed may be the whole log. Each takes
+    /// room until it is sent.
     texts: VecDeque<(EventId, Bytes)>,
+    unread: Unread,
     /// Nothing will follow what is held.
     pub(super) ended: bool,
 }
 
 impl Follow {
-    /// The next text and its event id; none after the response.
+    /// The next text and its event id; none after the response, and when there is no room for what
+    /// was added.
     pub(super) async fn next(&mut self) -> Option<(EventId, Bytes)> {
         loop {
             if let Some(text) = self.texts.pop_front() {
@@ -188,18 +225,19 @@ impl Follow {
     }
 
     /// Nothing will be added: what is held is all there is.
-    pub(super) async fn finish(&mut self) -> StoreResult<()> {
+    pub(super) async fn finish(&mut self) -> Result<(), Lost> {
         self.read().await?;
         self.ended = true;
         Ok(())
     }
 
-    async fn read(&mut self) -> StoreResult<()> {
+    async fn read(&mut self) -> Result<(), Lost> {
         let entries = match self.store.after(&self.log, self.at.position).await {
             // Other streams may have pushed out what came in between: the rest is still worth it.
             Err(StoreError::Gone) => self.store.after(&self.log, 0).await?,
             entries => entries?,
         };
+        let before = self.texts.len();
         for (position, entry) in entries {
             let seen = position <= self.at.position;
             let Some((stream, mark, text)) = parse(&entry).filter(|_| !seen) else { continue };
@@ -212,6 +250,7 @@ impl Follow {
             }
             self.ended |= matches!(mark, ANSWERED | ENDED);
         }
+        self.unread.hold_all(self.texts.range_mut(before..).map(|(_, text)| text))?;
         Ok(())
     }
 }

@@ -1,34 +1,33 @@
-//! Streams a client can lose and find again.
+//! Calls in a session whose stream a client can lose and find again.
 
 use super::{
-    Shared, event_stream, refusal,
+    Shared,
+    event_stream::{self, Event},
     replay::{EventId, Opened},
     sessions::{Live, append, end},
     status,
-    takeover::Elsewhere,
+    unread::Unread,
 };
 use crate::{
     auth::Caller,
-    runtime::{ctx::Release, metrics::Counted, presence::LEASE},
-    store::StoreResult,
+    runtime::{ctx::Release, presence::LEASE},
+    sync::holding,
 };
-use ::http::{Extensions, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use futures_util::{Stream, StreamExt, stream};
-use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use futures_util::{StreamExt, stream};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::{Frame, Frames, Request, sse};
-
-/// The stream of what a session is told beside its calls.
-pub(super) const EVENTS: u64 = 0;
 
 /// A call's frames on their way to a connection. When the connection goes, the call stays.
 pub(super) struct Adopting {
     live: Arc<Live>,
     tracker: TaskTracker,
     stream: u64,
-    /// A frame that was taken and is neither sent nor noted yet.
+    /// A frame that was taken and is neither sent nor known to be noted yet.
     held: Option<Frame>,
+    /// The position of the frame that was noted last.
+    noted: u64,
     frames: Option<Frames>,
     /// The log names this process as the one that answers, and has no end of the stream yet.
     is_open: bool,
@@ -37,7 +36,7 @@ pub(super) struct Adopting {
 impl Adopting {
     pub(super) fn new(http: &Shared, live: Arc<Live>, frames: Frames) -> Self {
         let (stream, tracker) = (live.new_stream(), http.tracker.clone());
-        Self { live, tracker, stream, held: None, frames: Some(frames), is_open: false }
+        Self { live, tracker, stream, held: None, noted: 0, frames: Some(frames), is_open: false }
     }
 
     /// A call that goes on without a connection, on a stream that is there already.
@@ -51,7 +50,7 @@ impl Adopting {
         // Before the log names this process: a stream it does not have has ended.
         live.attach(stream);
         let frames = Some(frames);
-        let mut call = Self { live, tracker, stream, held: None, frames, is_open: false };
+        let mut call = Self { live, tracker, stream, held: None, noted: 0, frames, is_open: false };
         call.open(Some(made)).await;
         call.let_go();
     }
@@ -81,8 +80,10 @@ impl Adopting {
     /// Notes a frame before it is sent; gives the event id it is sent with.
     async fn note(&mut self, frame: &Frame) -> Option<EventId> {
         let replay = self.live.replay();
+        // The connection may go meanwhile: then nobody knows here whether the frame was noted.
         let noted = replay.append(self.stream, frame).await;
         self.held = None;
+        self.noted = noted.as_ref().map_or(self.noted, |id| id.position);
         if !matches!(frame, Frame::Response(_)) {
             return noted.ok();
         }
@@ -107,12 +108,10 @@ impl Adopting {
             let _ = self.live.replay().open(self.stream, &opened).await;
         }
         // Only now: the connection may have gone meanwhile, and the call must not go with it.
-        self.frames = self.frames.take().map(|frames| {
-            let held = frames.inspect(move |_| {
-                let _ = &needed;
-            });
-            Frames::stream(held.take_until(cancelled))
-        });
+        self.frames = self
+            .frames
+            .take()
+            .map(|frames| Frames::stream(holding(frames, needed).take_until(cancelled)));
     }
 
     /// There is nothing to go on with.
@@ -124,7 +123,8 @@ impl Adopting {
     /// Goes on without the connection.
     fn let_go(&mut self) {
         if let Some(frames) = self.frames.take() {
-            self.live.adopt(self.stream, self.held.take(), frames, &self.tracker);
+            let held = self.held.take().map(|frame| (frame, self.noted));
+            self.live.adopt(self.stream, held, frames, &self.tracker);
         }
     }
 }
@@ -167,7 +167,7 @@ impl Resumable {
     }
 
     /// Only a response: JSON. Anything before it, or a long wait: a stream of events.
-    pub(super) async fn respond(mut self, keep_alive: Duration) -> Response {
+    pub(super) async fn respond(mut self, unread: Unread, keep_alive: Duration) -> Response {
         let first = match self.call.held.clone() {
             Some(first) => Ok(Next::Frame(first)),
             None => tokio::time::timeout(keep_alive, self.next()).await,
@@ -188,30 +188,32 @@ impl Resumable {
             true => self.call.live.replay().prime(self.call.stream).await.ok(),
             false => None,
         };
-        let primer = primed.map(|id| event_stream::message(Some(&id.to_string()), b""));
+        let primer = primed.map(|id| Event::primer(&id.to_string()));
         let expired = caller.expired();
-        let rest = stream::unfold((self, first), async |(mut call, first)| {
+        let rest = stream::unfold((self, first, unread), async |(mut call, first, unread)| {
             let next = match first {
                 Some(first) => first,
                 None => call.next().await,
             };
-            Some((call.event(next).await?, (call, None)))
+            Some((call.event(next, &unread).await?, (call, None, unread)))
         });
         event_stream::respond(stream::iter(primer).chain(rest).take_until(expired), keep_alive)
     }
 
-    async fn event(&mut self, next: Next) -> Option<Vec<u8>> {
+    /// What comes next, as an event. Without room for it the stream ends: the client can fetch it
+    /// later.
+    async fn event(&mut self, next: Next, unread: &Unread) -> Option<Event> {
         match next {
             Next::Frame(frame) => {
                 let id = self.call.note(&frame).await;
-                Some(event_stream::event(id.map(|id| id.to_string()).as_deref(), &frame))
+                Event::frame(id.map(|id| id.to_string()).as_deref(), &frame, unread).ok()
             }
             Next::Release(retry) => {
                 self.call.let_go();
                 let mut wait = vec![];
                 sse::write_retry(&mut wait, retry);
                 wait.push(b'\n');
-                Some(wait)
+                Some(wait.into())
             }
             Next::End => None,
         }
@@ -237,136 +239,4 @@ enum Next {
     Frame(Frame),
     Release(Duration),
     End,
-}
-
-/// The answer to GET: a new stream of events, or one that goes on after the last event seen.
-pub(super) async fn stream(
-    http: &Shared,
-    live: Arc<Live>,
-    last: Option<&str>,
-    extensions: Extensions,
-) -> Result<Response, Response> {
-    let unknown = || {
-        let why = "`Last-Event-ID` is not held here any more: fetch again what may have changed";
-        refusal(StatusCode::BAD_REQUEST, why)
-    };
-    let last = match last {
-        None => None,
-        Some(text) => Some(EventId::parse(text).ok_or_else(unknown)?),
-    };
-    let caller = Caller::of(&extensions);
-    let allowed = match last {
-        Some(id) if id.stream != EVENTS => live.mcp.may_resume(extensions.clone()).await,
-        _ => live.mcp.may_listen(extensions.clone()).await,
-    };
-    allowed.map_err(|error| status::unopened(None, error))?;
-    let counted = Counted::new(&http.runtime.metrics.streams);
-    let closing = http.closing.clone();
-    let events: Pin<Box<dyn Stream<Item = Vec<u8>> + Send>> = match last {
-        Some(id) if id.stream != EVENTS => {
-            let rest = rest_of_call(http, live, id, extensions).await.map_err(|_| unknown())?;
-            Box::pin(rest.ok_or_else(ended)?)
-        }
-        _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
-    };
-    let events = events.take_until(closing.cancelled_owned()).take_until(caller.expired());
-    let events = events.inspect(move |_| {
-        let _ = &counted;
-    });
-    Ok(event_stream::respond(events, http.limits.keep_alive))
-}
-
-/// The answer to a client that has all there is: as one to a client that asks for a stream where
-/// there is none. Clients take an empty stream for a lost one, and ask again and again.
-fn ended() -> Response {
-    let why = "the call has ended, and nothing of it is left to fetch";
-    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, why);
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, DELETE"));
-    response
-}
-
-/// What a call's stream said after an event. It goes on for as long as some process answers the
-/// call; otherwise it ends with what is held. None if that is nothing.
-async fn rest_of_call(
-    http: &Shared,
-    live: Arc<Live>,
-    id: EventId,
-    extensions: Extensions,
-) -> StoreResult<Option<impl Stream<Item = Vec<u8>> + Send + use<>>> {
-    let mut follow = live.replay().follow(id).await?;
-    // Whoever else was given this stream has lost it now.
-    let (taken, primes) = (live.take_over(id.stream), live.mcp.has_polling());
-    let elsewhere = match taken.is_none() && !follow.ended {
-        true => Elsewhere::find(http, live, id.stream, extensions).await?,
-        false => None,
-    };
-    if taken.is_none() && elsewhere.is_none() {
-        // Read again: it may have ended since it was read.
-        follow.finish().await?;
-    }
-    if follow.ended && follow.is_empty() {
-        return Ok(None);
-    }
-    // Whoever is cut off before anything is said must know where to go on.
-    let primer = primes.then(|| event_stream::message(Some(&id.to_string()), b""));
-    let texts = stream::unfold((follow, elsewhere), async |(mut follow, mut elsewhere)| {
-        let (id, text) = loop {
-            if let Some(elsewhere) = elsewhere.as_mut().filter(|_| follow.is_empty()) {
-                elsewhere.go_on_if_dead().await;
-            }
-            if let Ok(next) = tokio::time::timeout(LEASE, follow.next()).await {
-                break next?;
-            }
-        };
-        let event = event_stream::message(Some(&id.to_string()), &text);
-        Some((event, (follow, elsewhere)))
-    });
-    Ok(Some(stream::iter(primer).chain(texts).take_until(async move {
-        match taken {
-            Some(taken) => taken.cancelled_owned().await,
-            None => std::future::pending().await,
-        }
-    })))
-}
-
-/// A connection that has a session's stream of events, until this is dropped.
-struct Listening {
-    live: Arc<Live>,
-    token: CancellationToken,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // Another connection has it if this one was cut off.
-        if !self.token.is_cancelled() {
-            self.live.detach(EVENTS);
-        }
-    }
-}
-
-/// What changes, from now on or after a position.
-async fn events(
-    http: &Shared,
-    live: Arc<Live>,
-    after: Option<u64>,
-) -> impl Stream<Item = Vec<u8>> + Send + use<> {
-    let taken = live.attach(EVENTS);
-    let position = match after {
-        Some(position) => position,
-        None => http.runtime.changes.position().await,
-    };
-    let id = |position| EventId { stream: EVENTS, position }.to_string();
-    let primer = match live.mcp.has_polling() {
-        true => event_stream::message(Some(&id(position)), b""),
-        // Some clients wait for the first byte.
-        false => b": open\n\n".to_vec(),
-    };
-    let told = live.mcp.events_after(Some(position));
-    let told =
-        told.map(move |(position, frame)| event_stream::event(position.map(id).as_deref(), &frame));
-    // Whoever listens keeps the session at hand.
-    let listening = Listening { live, token: taken.clone() };
-    stream::iter([primer]).chain(told).take_until(taken.cancelled_owned()).inspect(move |_| {
-        let _ = &listening;
-    })
 }

@@ -1,12 +1,13 @@
 //! Sessions of the handshake era: which there are, and what each has under way here.
 
-use super::{opened::Opened, replay::Replay, resume::EVENTS};
+use super::{fetch::EVENTS, opened::Opened, replay::Replay};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session},
     runtime::Runtime,
     seal::random,
     store::StoreResult,
+    sync::lock,
     transport::converse::UnderWay,
 };
 
@@ -14,7 +15,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -287,11 +288,12 @@ impl Live {
         lock(&self.streams).remove(&stream);
     }
 
-    /// Goes on with a call whose connection is gone: its frames wait to be fetched.
+    /// Goes on with a call whose connection is gone: its frames wait to be fetched. `held` is a frame
+    /// that may have been noted after a position.
     pub(super) fn adopt(
         self: &Arc<Self>,
         stream: u64,
-        held: Option<Frame>,
+        held: Option<(Frame, u64)>,
         mut frames: Frames,
         tracker: &TaskTracker,
     ) {
@@ -309,7 +311,9 @@ impl Live {
                 if place.is_none() {
                     return;
                 }
-                if let Some(frame) = &held {
+                if let Some((frame, after)) = &held
+                    && !replay.has(stream, frame, *after).await
+                {
                     append(&replay, stream, frame).await;
                 }
                 while let Some(frame) = frames.next().await {
@@ -339,10 +343,6 @@ pub(super) async fn append(replay: &Replay, stream: u64, frame: &Frame) {
         tracing::warn!("a message waits to be written: {error}");
         tokio::time::sleep(RETRY).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! HTTP+SSE of 2024-11-05: everything the server says on one GET stream, messages by POST.
 
-use super::{Shared, event_stream, exchange, refusal, status};
+use super::{
+    Shared,
+    event_stream::{self, Event},
+    exchange, refusal, status,
+    unread::Unread,
+};
 use crate::{
     auth::{Caller, PeerAddress, Principal},
     protocol::mcp::{Mcp, session::Session, shared},
-    transport::{DRAIN, converse::Conversation, outbox::outbox, weight::Scale},
+    sync::{holding, lock},
+    transport::{DRAIN, converse::Conversation, outbox::counted_outbox, weight::Scale},
 };
 use ::http::StatusCode;
 use axum::{
@@ -15,7 +21,7 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zcp_wire::sse;
@@ -33,7 +39,7 @@ struct Opened {
 
 impl Open {
     fn find(&self, id: &str) -> Option<Arc<Opened>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        lock(&self.by_id).get(id).cloned()
     }
 }
 
@@ -47,7 +53,7 @@ struct Closing {
 impl Drop for Closing {
     fn drop(&mut self) {
         let open = self.http.runtime.shelf::<Open>();
-        open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        lock(&open.by_id).remove(&self.id);
     }
 }
 
@@ -68,27 +74,27 @@ pub(super) async fn open(
         Some(Arc::new(Session::default())),
         http.closing.child_token(),
     );
-    let (outbox, inbox) = outbox();
+    let (outbox, inbox) = counted_outbox(&http.runtime, false);
     let conversation = Conversation::new(mcp, outbox);
     conversation.tell_changes().await;
     let opened = Opened { conversation, principal };
     let table = http.runtime.shelf::<Open>();
-    table.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Arc::new(opened));
+    lock(&table.by_id).insert(id.clone(), Arc::new(opened));
 
+    let peer = parts.extensions.get::<PeerAddress>().copied();
+    let unread = Unread { runtime: http.runtime.clone(), peer };
     let mut first = vec![];
     let address = format!("{base}/messages?session={id}");
     sse::write(&mut first, Some("endpoint"), None, address.as_bytes());
     let gone = CancellationToken::new();
     http.tracker.spawn(gone.clone().run_until_cancelled_owned(drain(http.clone(), id.clone())));
     let closing = Closing { http: http.clone(), id, _gone: gone.drop_guard() };
-    let said = stream::unfold(inbox, |inbox| async move {
-        let text = inbox.next().await?;
-        Some((event_stream::message(None, text.as_bytes()), inbox))
+    let said = stream::unfold((inbox, unread), |(inbox, unread)| async move {
+        let text = unread.hold(inbox.next().await?.into_bytes()).ok()?;
+        Some((Event::message(None, &text), (inbox, unread)))
     });
-    let said = said.take_until(expired).inspect(move |_| {
-        let _ = &closing;
-    });
-    event_stream::respond(stream::iter([first]).chain(said), http.limits.keep_alive)
+    let said = holding(said.take_until(expired), closing);
+    event_stream::respond(stream::iter([Event::from(first)]).chain(said), http.limits.keep_alive)
 }
 
 /// When the server goes, a conversation ends after its calls have; its stream ends with it.
@@ -99,7 +105,7 @@ async fn drain(http: Arc<Shared>, id: String) {
         opened.conversation.tracker.close();
         let _ = tokio::time::timeout(DRAIN / 2, opened.conversation.tracker.wait()).await;
     }
-    open.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    lock(&open.by_id).remove(&id);
 }
 
 #[derive(Deserialize)]

@@ -13,48 +13,34 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
-use zcp_wire::{
-    Frame, Id, Response as Answer, RpcError,
-    error::{
-        HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION,
-    },
-};
+use zcp_wire::{Frame, Id, Response as Answer, RpcError, status};
 
 /// A request that was refused before anything ran.
 pub(super) fn refused(id: Option<Id>, error: RpcError) -> Response {
-    let status = match error.code {
-        METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-        _ => StatusCode::BAD_REQUEST,
-    };
-    self::error(status, id, error)
+    self::error(status::of_refusal(error.code), id, error)
 }
 
 /// A handshake that was refused, by what was said or by a layer.
 pub(super) fn unopened(id: Option<Id>, error: RpcError) -> Response {
-    match error.code {
-        403 | 429 => answered(Answer { id, result: Err(error) }),
-        _ => refused(id, error),
-    }
+    with_status(status::of_handshake(error.code), Answer { id, result: Err(error) })
 }
 
-/// The answer of a call in a session. Clients of that era take any other status for the end of their
-/// connection.
+/// A request whose session is not there.
+pub(super) fn no_session(id: Option<Id>) -> Response {
+    let error = RpcError::invalid_request("no such session: start over with `initialize`");
+    self::error(status::NO_SESSION, id, error)
+}
+
+/// The answer of a call in a session.
 pub(super) fn answered_in_session(answer: Answer) -> Response {
-    with_status(StatusCode::OK, answer)
+    with_status(status::IN_SESSION, answer)
 }
 
 /// The answer of a call.
 pub(super) fn answered(answer: Answer) -> Response {
     let status = match &answer.result {
         Ok(_) => StatusCode::OK,
-        Err(error) => match error.code {
-            HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY | UNSUPPORTED_PROTOCOL_VERSION => {
-                StatusCode::BAD_REQUEST
-            }
-            403 => StatusCode::FORBIDDEN,
-            429 => StatusCode::TOO_MANY_REQUESTS,
-            _ => StatusCode::OK,
-        },
+        Err(error) => status::of_error(error.code),
     };
     with_status(status, answer)
 }

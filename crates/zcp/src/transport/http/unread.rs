@@ -1,4 +1,4 @@
-//! Large answers count towards the bytes under way until their clients have read them.
+//! Large answers and events count towards the bytes under way until their clients have read them.
 
 use super::{exchange::busy, status};
 use crate::{
@@ -18,8 +18,8 @@ use std::{
 };
 use zcp_wire::{Id, Response as Answer, RpcError};
 
-/// Bytes of a JSON answer beyond which it counts. Smaller ones are bounded by the number of
-/// connections.
+/// Bytes of a JSON answer or an event beyond which it counts. Smaller ones are bounded by the number
+/// of connections.
 const LARGE: usize = 64 * 1024;
 /// What an answer counts for at most: one that is larger than the room of its network must not be
 /// refused for ever.
@@ -38,9 +38,10 @@ pub(super) fn weigh(
     if length <= LARGE {
         return response;
     }
-    match (Weight::of(length.min(MOST), runtime, peer, None), in_session) {
+    let unread = Unread { runtime: runtime.clone(), peer };
+    match (unread.weigh(length), in_session) {
         (Ok(None), _) => response,
-        (Ok(Some(weight)), _) => response.map(|body| Body::new(Unread { body, weight })),
+        (Ok(Some(weight)), _) => response.map(|body| Body::new(Weighed { body, weight })),
         (Err(NoRoom), Some(id)) => {
             let result = Err(RpcError::internal(NoRoom::WHY));
             status::answered_in_session(Answer { id, result })
@@ -51,12 +52,12 @@ pub(super) fn weigh(
 
 /// A body that takes room. Each part of it does, too: the web server holds what it has taken from a
 /// body until the system takes that.
-struct Unread {
+struct Weighed {
     body: Body,
     weight: Weight,
 }
 
-impl HttpBody for Unread {
+impl HttpBody for Weighed {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -65,8 +66,7 @@ impl HttpBody for Unread {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        let weight = &self.weight;
-        let keep = |data| Bytes::from_owner(Part { data, _weight: weight.clone() });
+        let keep = |data| weighed(data, &self.weight);
         polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(keep))))
     }
 
@@ -77,6 +77,46 @@ impl HttpBody for Unread {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+/// The room for texts that one peer has not read yet.
+#[derive(Clone)]
+pub(super) struct Unread {
+    pub(super) runtime: Runtime,
+    pub(super) peer: Option<PeerAddress>,
+}
+
+impl Unread {
+    /// A text that takes room until it is dropped, if it is large.
+    pub(super) fn hold(&self, text: Bytes) -> Result<Bytes, NoRoom> {
+        Ok(match self.weigh(text.len())? {
+            Some(weight) => weighed(text, &weight),
+            None => text,
+        })
+    }
+
+    /// Texts that take room until the last of them is dropped, if they are large together.
+    pub(super) fn hold_all<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a mut Bytes> + 'a,
+    ) -> Result<(), NoRoom> {
+        let texts: Vec<_> = texts.collect();
+        if let Some(weight) = self.weigh(texts.iter().map(|text| text.len()).sum())? {
+            texts.into_iter().for_each(|text| *text = weighed(std::mem::take(text), &weight));
+        }
+        Ok(())
+    }
+
+    pub(super) fn weigh(&self, bytes: usize) -> Result<Option<Weight>, NoRoom> {
+        if bytes <= LARGE {
+            return Ok(None);
+        }
+        Weight::of(bytes.min(MOST), &self.runtime, self.peer, None)
+    }
+}
+
+fn weighed(data: Bytes, weight: &Weight) -> Bytes {
+    Bytes::from_owner(Part { data, _weight: weight.clone() })
 }
 
 struct Part {

@@ -5,8 +5,8 @@ mod conf;
 mod files;
 mod manifest;
 mod pack;
-mod settings;
 mod show;
+mod user_config;
 
 use crate::errors::usage;
 use about::About;
@@ -76,9 +76,9 @@ pub(crate) async fn run(bundle: &Bundle, json: bool) -> Result<()> {
     let (platform, program) = program(bundle).map_err(usage)?;
     let (mut about, mut warnings) =
         About::read(&root, bundle.name.as_deref(), bundle.version.as_deref())?;
-    about.user_config = settings::checked(&about.user_config)?;
-    settings::check_env(&about.env, &about.user_config)?;
-    for key in settings::unused(&about.env, &about.user_config) {
+    about.user_config = user_config::checked(&about.user_config)?;
+    user_config::check_env(&about.env, &about.user_config)?;
+    for key in user_config::unused(&about.env, &about.user_config) {
         warnings.push(format!("no variable is made of the setting `{key}`: add one to `env`"));
     }
     let offers = manifest::Offers::of(&root, &mut warnings).await?;

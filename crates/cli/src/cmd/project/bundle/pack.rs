@@ -1,7 +1,7 @@
 //! A bundle as bytes: a ZIP that is the same whenever its content is.
 
 use super::files::Files;
-use crate::client_config::files::{self, Over, Readers};
+use crate::client_config::user_files::{self, Over, Readers};
 use std::{
     collections::BTreeMap,
     fs,
@@ -36,7 +36,7 @@ pub(super) fn project(files: &Files) -> Parts {
 
 /// Writes a bundle, whole or not at all: its size.
 pub(super) fn write(file: &Path, parts: &Parts) -> io::Result<u64> {
-    files::whole(file, Readers::Usual, Over::Anything, |file| {
+    user_files::whole(file, Readers::Usual, Over::Anything, |file| {
         let mut zip = ZipWriter::new(io::BufWriter::new(file));
         for (name, part) in parts {
             let wrong = |error| io::Error::other(format!("{name}: {error}"));

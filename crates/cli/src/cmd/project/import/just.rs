@@ -1,8 +1,8 @@
 //! The recipes of a justfile.
 
 use super::{
+    draft::{Imported, Tool},
     make::{HARMLESS, bare},
-    tool::{Imported, Tool},
 };
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! The targets of a Makefile that are meant for people.
 
-use super::tool::{Imported, Tool};
+use super::draft::{Imported, Tool};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

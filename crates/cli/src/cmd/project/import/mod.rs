@@ -1,5 +1,6 @@
 //! `zcp import`: what an API, a Makefile, a justfile or a package.json offers, as tools of a folder.
 
+mod draft;
 mod just;
 mod make;
 mod npm;
@@ -7,9 +8,10 @@ mod openapi;
 mod place;
 mod schema;
 mod secure;
-mod tool;
+mod server_url;
 
 use crate::{errors::usage, print, target::as_folder};
+use draft::{Imported, Named, Tool};
 use place::{Fate, Place};
 use serde_json::{Value, json};
 use std::{
@@ -17,7 +19,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use tool::{Imported, Named, Tool};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -58,7 +59,7 @@ pub(crate) fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error>> {
     let place = Place::new(&import.into, &import.file)?;
     let mut imported = read(&import.file, &place)?;
     choose(&mut imported, &import.only).map_err(usage)?;
-    let named = tool::name(imported.tools, &import.prefix).map_err(|why| usage(why.into()))?;
+    let named = draft::name(imported.tools, &import.prefix).map_err(|why| usage(why.into()))?;
     let mut done = vec![];
     for named in named {
         let fate = match import.dry_run {

@@ -1,8 +1,8 @@
 //! The scripts of a package.json.
 
 use super::{
+    draft::{Imported, Tool},
     make::bare,
-    tool::{Imported, Tool},
 };
 use serde_json::{Map, Value, json};
 use std::path::Path;

@@ -1,36 +1,17 @@
 //! The operations of an API that is described by OpenAPI 3 or Swagger 2.
 
 use super::{
+    draft::{Imported, Tool, portable, snake},
     schema::{Schemas, checkable, never_null},
     secure::{Proof, Secure, Variable, is_token},
-    tool::{Imported, Tool, portable, snake},
+    server_url::{BASE, address, literal},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 const FORM: &str = "application/x-www-form-urlencoded";
-const BASE: &str = "BASE_URL";
-/// What must not be in an address as it is, nor be taken for one of our places.
-const STRANGE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/')
-    .remove(b':')
-    .remove(b'@')
-    .remove(b'!')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b'%');
-/// The same for the name of a value.
+/// What must not be in the name of a value as it is.
 const STRANGE_NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -186,7 +167,7 @@ impl<'a> Api<'a> {
         let said = parameter.get("schema").or_else(|| content?.get("schema"));
         let mut schema = self.schemas.whole(said.unwrap_or(parameter));
         if let Some(words) = parameter["description"].as_str() {
-            schema["description"] = super::tool::words(words, 300).into();
+            schema["description"] = super::draft::words(words, 300).into();
         }
         never_null(&mut schema);
         schema
@@ -346,32 +327,6 @@ impl<'a> Api<'a> {
         });
         address(&filled)
     }
-}
-
-/// An address of a server without its last slash; a path alone is that of `$BASE_URL`.
-fn address(url: &str) -> String {
-    let whole = Url::parse(url).ok().filter(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.username().is_empty()
-            && !url.cannot_be_a_base()
-            // What nobody has filled in is for the variable.
-            && !url.host_str().unwrap_or_default().contains(['{', '}', '%'])
-    });
-    match whole {
-        Some(url) => {
-            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-            let path = literal(url.path().trim_end_matches('/'));
-            let host = url.host_str().unwrap_or_default().replace('$', "%24");
-            format!("{}://{host}{port}{path}", url.scheme())
-        }
-        None if url.starts_with('/') => format!("${BASE}{}", literal(url.trim_end_matches('/'))),
-        None => format!("${BASE}"),
-    }
-}
-
-/// A part of an address that means only itself.
-fn literal(text: &str) -> String {
-    utf8_percent_encode(text, STRANGE).to_string()
 }
 
 fn is_media(kind: &str) -> bool {

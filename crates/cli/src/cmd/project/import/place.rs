@@ -1,7 +1,7 @@
 //! Where imported tools go: into a folder of scripts, beside what is there already.
 
-use super::tool::Named;
-use crate::client_config::files::{self, Over, Readers};
+use super::draft::Named;
+use crate::client_config::user_files::{self, Over, Readers};
 use std::{
     error::Error,
     fs,
@@ -37,7 +37,7 @@ pub(super) enum Fate {
 
 impl Place {
     pub(super) fn new(into: &Path, file: &Path) -> Result<Self, Box<dyn Error>> {
-        let from = files::folder_of(file)
+        let from = user_files::folder_of(file)
             .canonicalize()
             .map_err(|error| format!("{}: {error}", file.display()))?;
         if into.exists() && !into.is_dir() {
@@ -90,7 +90,7 @@ impl Place {
         // What is said beside it comes first: a tool is never there without it.
         for (path, text) in self.files(named).iter().rev() {
             let write = |file: &mut fs::File| file.write_all(text.as_bytes());
-            files::whole(path, Readers::Usual, Over::Nothing, write)
+            user_files::whole(path, Readers::Usual, Over::Nothing, write)
                 .map_err(|error| wrong(path, error))?;
         }
         Ok(Fate::Written)

@@ -146,7 +146,7 @@ fn outline(schema: &Value) -> Value {
 }
 
 fn shortened(words: &str) -> String {
-    super::tool::words(words, LONGEST)
+    super::draft::words(words, LONGEST)
 }
 
 /// What earlier dialects say in other words.

@@ -1,6 +1,6 @@
 //! How an API knows who calls: keys and tokens, which are variables of the server.
 
-use super::tool::snake;
+use super::draft::snake;
 use reqwest::Url;
 use serde_json::Value;
 use std::{collections::BTreeMap, net::Ipv6Addr};

@@ -1,8 +1,8 @@
 //! `zcp test`: the cases of a folder, played one after another.
 
-mod judge;
 mod player;
 mod show;
+mod verdict;
 
 use crate::{
     cases::{Case, File},
@@ -150,7 +150,7 @@ async fn judged(
         return Ok(Fate::Failed(wrong.join("\n")));
     }
     let expect = case.expect.clone().unwrap_or_default();
-    let differences = judge::differences(&expect, &got);
+    let differences = verdict::differences(&expect, &got);
     if record && case.expect.is_none() {
         file.expect(number, &got.expected())?;
         return Ok(Fate::Recorded);
@@ -160,7 +160,7 @@ async fn judged(
     }
     let (parts, told): (Vec<_>, Vec<_>) = differences.into_iter().unzip();
     if record {
-        file.expect(number, &judge::renewed(&expect, &parts, &got))?;
+        file.expect(number, &verdict::renewed(&expect, &parts, &got))?;
         return Ok(Fate::Recorded);
     }
     Ok(Fate::Failed(told.join("\n")))

@@ -1,13 +1,14 @@
 //! One WebSocket connection of a conversation: reads messages and writes what is said, until it ends.
 
 use super::{
-    Kept, PING,
+    Kept,
     arriving::{self, Socket},
 };
 use crate::{
     auth::Caller,
     transport::{
         http::Shared,
+        outbox::Inbox,
         weight::{LARGE, NoRoom},
     },
 };
@@ -15,13 +16,16 @@ use ::http::Extensions;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, poll};
-use std::{future::Future, sync::Arc, task::Poll};
+use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 use tokio::time::MissedTickBehavior;
 use tokio_tungstenite::tungstenite::{
     Error, Message,
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
 use tokio_util::sync::CancellationToken;
+
+/// How often a quiet connection is asked whether it is still there.
+const PING: Duration = Duration::from_secs(20);
 
 /// What a connection brings to its conversation. Whatever may end a connection before its client
 /// or its server does belongs here, and into the `select!` of [`serve`].
@@ -53,8 +57,9 @@ pub(super) async fn serve(
     connection: &Connection,
 ) -> Ended {
     let Connection { extensions, taken, received } = connection;
-    let inbox = kept.inbox.lock().await;
-    if !in_time(kept.say_again(http, &mut socket, *received), taken).await {
+    let inbox = &*kept.inbox.lock().await;
+    let line = Line { taken, inbox };
+    if !line.takes(kept.say_again(http, &mut socket, *received, inbox)).await {
         return Ended::Lost;
     }
     let mut ping = tokio::time::interval(PING / 2);
@@ -65,7 +70,7 @@ pub(super) async fn serve(
     let mut unheard = 0;
     loop {
         inbox.attend();
-        if !in_time(kept.say(http, &mut socket, &inbox), taken).await {
+        if !line.takes(kept.say(http, &mut socket, inbox)).await || !inbox.goes_on() {
             return Ended::Lost;
         }
         let message = tokio::select! {
@@ -74,7 +79,7 @@ pub(super) async fn serve(
             _ = inbox.ready() => continue,
             _ = ping.tick() => {
                 unheard += 1;
-                if unheard > 3 || !in_time(socket.send(Message::Ping(Bytes::new())), taken).await {
+                if unheard > 3 || !line.takes(socket.send(Message::Ping(Bytes::new()))).await {
                     return Ended::Lost;
                 }
                 continue;
@@ -83,15 +88,15 @@ pub(super) async fn serve(
             // With a newer token the client can come back.
             () = &mut expired => {
                 let why = "the authorization has expired";
-                in_time(socket.send(farewell(CloseCode::Policy, why)), taken).await;
+                line.takes(socket.send(farewell(CloseCode::Policy, why))).await;
                 return Ended::Lost;
             }
             () = &mut drained => {
                 let last = async {
-                    kept.say(http, &mut socket, &inbox).await?;
+                    kept.say(http, &mut socket, inbox).await?;
                     Ok::<_, BoxError>(socket.send(Message::Close(None)).await?)
                 };
-                in_time(last, taken).await;
+                line.takes(last).await;
                 return Ended::Stopped;
             }
         };
@@ -102,13 +107,13 @@ pub(super) async fn serve(
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
             Some(Ok(Message::Close(_))) => {
                 // The answer waits to be sent.
-                in_time(socket.flush(), taken).await;
+                line.takes(socket.flush()).await;
                 return Ended::Closed;
             }
             Some(Err(Error::Io(error)))
                 if error.get_ref().is_some_and(|why| why.is::<NoRoom>()) =>
             {
-                in_time(socket.send(farewell(CloseCode::Again, NoRoom::WHY)), taken).await;
+                line.takes(socket.send(farewell(CloseCode::Again, NoRoom::WHY))).await;
                 return Ended::Lost;
             }
             None | Some(Err(_)) => return Ended::Lost,
@@ -116,7 +121,7 @@ pub(super) async fn serve(
         let is_large = bytes.len() >= LARGE;
         kept.conversation.receive(bytes, extensions);
         if is_large && socket.get_ref().is_between() {
-            if !in_time(socket.flush(), taken).await {
+            if !line.takes(socket.flush()).await {
                 return Ended::Lost;
             }
             socket = arriving::renew(http, socket).await;
@@ -128,15 +133,25 @@ fn farewell(code: CloseCode, why: &'static str) -> Message {
     Message::Close(Some(CloseFrame { code, reason: why.into() }))
 }
 
-/// Whether something was sent, to a client that takes it within a while.
-async fn in_time<E>(sent: impl Future<Output = Result<(), E>>, taken: &CancellationToken) -> bool {
-    let mut sent = std::pin::pin!(sent);
-    // Nearly always it is sent at once, and needs no timer.
-    match poll!(sent.as_mut()) {
-        Poll::Ready(sent) => sent.is_ok(),
-        Poll::Pending => tokio::select! {
-            sent = tokio::time::timeout(PING * 2, sent) => matches!(sent, Ok(Ok(()))),
-            () = taken.cancelled() => false,
-        },
+/// A connection while something is sent on it.
+struct Line<'a> {
+    taken: &'a CancellationToken,
+    inbox: &'a Inbox,
+}
+
+impl Line<'_> {
+    /// Whether something was sent, to a client that takes it within a while: sooner, if others need
+    /// the room of what waits for it.
+    async fn takes<E>(&self, sent: impl Future<Output = Result<(), E>>) -> bool {
+        let mut sent = std::pin::pin!(sent);
+        // Nearly always it is sent at once, and needs no timer.
+        match poll!(sent.as_mut()) {
+            Poll::Ready(sent) => sent.is_ok(),
+            Poll::Pending => tokio::select! {
+                sent = tokio::time::timeout(PING * 2, sent) => matches!(sent, Ok(Ok(()))),
+                () = self.taken.cancelled() => false,
+                () = self.inbox.gives_way() => false,
+            },
+        }
     }
 }

@@ -146,6 +146,7 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
     http.tracker.spawn(async move {
         let Some(()) = closing.run_until_cancelled(taken(&shared, &kept)).await else { return };
         shared.runtime.shelf::<Waiting>().remove(&kept);
+        Session::leave(&shared.runtime, &kept.id);
         // Nobody is told of changes here any more; what was called is answered there.
         kept.mcp.close();
         kept.take();

@@ -5,10 +5,10 @@
 //! cannot. A line that found no room, or was lost, is counted, and the log says how many are missing
 //! as soon as it can be written again.
 
+use crate::log_file::{LARGEST, open, write};
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs::{self, OpenOptions},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
@@ -16,8 +16,6 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// How large a log grows before it begins anew. The one before is kept.
-const LARGEST: u64 = 64 * 1024 * 1024;
 /// How many bytes of lines wait to be written. One line may be longer.
 const MOST: usize = 16 * 1024 * 1024;
 /// How long anybody waits for the disk.
@@ -34,15 +32,15 @@ pub(crate) struct Log {
 
 /// A line on its way to a log.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) path: PathBuf,
-    pub(super) text: Vec<u8>,
-    pub(super) fate: Fate,
+pub(crate) struct Entry {
+    pub(crate) path: PathBuf,
+    pub(crate) text: Vec<u8>,
+    pub(crate) fate: Fate,
 }
 
 /// What becomes of a line that cannot be written now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It is lost.
     Lost,
     /// It waits, if there is room.
@@ -79,7 +77,7 @@ enum Item {
 
 impl Log {
     /// Adds a line to the queue.
-    pub(super) fn append(&self, entry: Entry) {
+    pub(crate) fn append(&self, entry: Entry) {
         self.start();
         let mut state = self.queue.state();
         if state.has_ended {
@@ -97,7 +95,7 @@ impl Log {
     }
 
     /// Waits until everything so far is written to a log, and says whether more can be.
-    pub(super) async fn written(&self, path: &Path) -> io::Result<()> {
+    pub(crate) async fn written(&self, path: &Path) -> io::Result<()> {
         self.start();
         let (reply, answer) = oneshot::channel();
         {
@@ -274,34 +272,10 @@ impl Writer {
     }
 }
 
-/// One line, whole: others may append to the same file.
-fn write(path: &Path, line: &[u8], largest: u64) -> io::Result<()> {
-    let length = fs::metadata(path).map_or(0, |about| about.len());
-    if length > 0 && length + line.len() as u64 > largest {
-        let mut older = path.to_path_buf().into_os_string();
-        older.push(".1");
-        fs::rename(path, older)?;
-    }
-    let mut file = open(path)?;
-    let before = file.metadata()?.len();
-    file.write_all(line).inspect_err(|_| {
-        // Half a line is no line.
-        let _ = file.set_len(before);
-    })
-}
-
-fn open(path: &Path) -> io::Result<fs::File> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn text(path: &Path) -> String {
         fs::read_to_string(path).expect("a log")
@@ -309,23 +283,6 @@ mod tests {
 
     fn entry(path: &Path, text: impl Into<Vec<u8>>, fate: Fate) -> Entry {
         Entry { path: path.to_path_buf(), text: text.into(), fate }
-    }
-
-    #[test]
-    fn a_log_that_is_full_begins_anew_and_the_last_one_stays() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("logs/audit.jsonl");
-        for line in ["one\n", "two\n", "three\n"] {
-            write(&path, line.as_bytes(), 10).expect("it is written");
-        }
-        assert_eq!(text(&path), "three\n");
-        assert_eq!(text(&folder.path().join("logs/audit.jsonl.1")), "one\ntwo\n");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = fs::metadata(&path).expect("a log").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
     }
 
     #[test]

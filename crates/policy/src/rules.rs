@@ -1,14 +1,19 @@
 //! The rules of a policy: the first that fits a call decides.
 
-use super::{Action, Audit, Caller, Verdict, argument_key};
-use regex::Regex;
-use serde::{Deserialize, Deserializer, de::Error};
+use crate::{
+    audit::{Arguments, Audit},
+    decision::{Action, Caller, Verdict, argument_key},
+    pattern::Pattern,
+    rule_limits::{Rate, RuleLimits},
+};
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, sync::Arc};
+use tokio::sync::Semaphore;
 
 /// What a policy says, in order.
-#[derive(Debug, Clone)]
-pub(super) struct Rules {
+#[derive(Debug)]
+pub(crate) struct Rules {
     read_only: bool,
     rules: Vec<Rule>,
     otherwise: Action,
@@ -28,7 +33,7 @@ struct Said {
     default: Otherwise,
     rules: Vec<Value>,
     audit: Option<PathBuf>,
-    audit_arguments: super::audit::Arguments,
+    audit_arguments: Arguments,
     audit_required: bool,
 }
 
@@ -41,7 +46,7 @@ enum Otherwise {
     Ask,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     client: Option<Pattern>,
@@ -51,6 +56,10 @@ struct Rule {
     arguments: BTreeMap<String, Pattern>,
     action: Written,
     message: Option<String>,
+    rate: Option<Rate>,
+    concurrency: Option<usize>,
+    #[serde(skip)]
+    limits: Option<Arc<RuleLimits>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -75,11 +84,13 @@ impl From<Written> for Action {
 
 impl Rules {
     /// What is written, and the log it asks for.
-    pub(super) fn read(said: Value) -> Result<(Self, Option<Audit>), String> {
+    pub(crate) fn read(said: Value) -> Result<(Self, Option<Audit>), String> {
         let said: Said = serde_json::from_value(said).map_err(|error| error.to_string())?;
         let numbered = said.rules.into_iter().enumerate();
         let rules = numbered.map(|(number, rule)| {
-            serde_json::from_value(rule).map_err(|error| format!("rule {}: {error}", number + 1))
+            let wrong = |why: String| format!("rule {}: {why}", number + 1);
+            let rule: Rule = serde_json::from_value(rule).map_err(|why| wrong(why.to_string()))?;
+            rule.limited().map_err(|why| wrong(why.to_owned()))
         });
         let rules = Self {
             read_only: said.read_only,
@@ -102,19 +113,31 @@ impl Rules {
     }
 
     /// Names of tools that rules are about, with the numbers of these. Patterns may be of tools to come.
-    pub(super) fn named(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn named(&self) -> impl Iterator<Item = (usize, &str)> {
         let all = self.rules.iter().enumerate();
         let all = all.filter_map(|(at, rule)| Some((at + 1, rule.tool.as_ref()?.text.as_str())));
         all.filter(|(_, name)| !name.contains(['*', '?', '[', '{', '|', '^', '/']))
     }
 
+    /// An argument that rules are about and that was given in two spellings, of which a tool might
+    /// use another one than the rules see.
+    pub(crate) fn ambiguous<'a>(&self, args: &'a Map<String, Value>) -> Option<&'a str> {
+        let mut named = self.rules.iter().flat_map(|rule| rule.arguments.keys());
+        named.find_map(|name| {
+            let key = argument_key(name);
+            let mut spelled = args.keys().filter(|given| argument_key(given) == key);
+            spelled.next()?;
+            spelled.next().map(String::as_str)
+        })
+    }
+
     /// Whether they allow everything.
-    pub(super) fn are_open(&self) -> bool {
+    pub(crate) fn are_open(&self) -> bool {
         !self.read_only && self.rules.is_empty() && self.otherwise == Action::Allow
     }
 
     /// Whether there is anybody who may call a tool with any arguments.
-    pub(super) fn allow_sometimes(&self, tool: &str, reads_only: bool) -> bool {
+    pub(crate) fn allow_sometimes(&self, tool: &str, reads_only: bool) -> bool {
         if self.read_only && !reads_only {
             return false;
         }
@@ -129,7 +152,7 @@ impl Rules {
         self.otherwise != Action::Deny
     }
 
-    pub(super) fn decide(
+    pub(crate) fn decide(
         &self,
         tool: &str,
         reads_only: bool,
@@ -138,7 +161,8 @@ impl Rules {
     ) -> Verdict {
         if self.read_only && !reads_only {
             let message = Some("only tools that change nothing can be called".to_owned());
-            return Verdict { action: Action::Deny, rule: "read_only".to_owned(), message };
+            let rule = "read_only".to_owned();
+            return Verdict { action: Action::Deny, rule, message, limits: None };
         }
         let mut numbered = self.rules.iter().enumerate();
         match numbered.find(|(_, rule)| rule.fits(tool, caller, args)) {
@@ -146,16 +170,35 @@ impl Rules {
                 action: rule.action.into(),
                 rule: format!("rule {}", number + 1),
                 message: rule.message.clone(),
+                limits: rule.limits.clone(),
             },
             None => {
                 let rule = "default".to_owned();
-                Verdict { action: self.otherwise, rule, message: None }
+                Verdict { action: self.otherwise, rule, message: None, limits: None }
             }
         }
     }
 }
 
 impl Rule {
+    /// The same, with its limits ready to be counted.
+    fn limited(mut self) -> Result<Self, &'static str> {
+        if self.rate.is_none() && self.concurrency.is_none() {
+            return Ok(self);
+        }
+        if Action::from(self.action) == Action::Deny {
+            return Err("`rate` and `concurrency` need the action `allow` or `ask`");
+        }
+        if self.concurrency.is_some_and(|most| most == 0 || most > Semaphore::MAX_PERMITS) {
+            return Err("`concurrency` must be at least 1");
+        }
+        self.limits = Some(Arc::new(RuleLimits {
+            rate: self.rate.map(Rate::limit),
+            running: self.concurrency.map(|most| Arc::new(Semaphore::new(most))),
+        }));
+        Ok(self)
+    }
+
     fn is_of(&self, tool: &str) -> bool {
         self.tool.as_ref().is_none_or(|pattern| pattern.fits(tool))
     }
@@ -171,11 +214,16 @@ impl Rule {
         let client = |pattern: &Pattern| {
             pattern.fits(&caller.client) || (!principal.is_empty() && pattern.fits(principal))
         };
-        let argument = |(name, pattern): (&String, &Pattern)| {
+        let is_allow = Action::from(self.action) == Action::Allow;
+        let argument = |(name, pattern): (&String, &Pattern)| match is_allow {
+            // What is allowed is what the tool itself calls by this name.
+            true => args.get(name).is_some_and(|value| pattern.fits(&text(value))),
             // However it is written: to a script, `Path` and `path` may be one variable.
-            let name = argument_key(name);
-            args.iter()
-                .any(|(given, value)| argument_key(given) == name && pattern.fits(&text(value)))
+            false => {
+                let key = argument_key(name);
+                let spelled = args.iter().filter(|(given, _)| argument_key(given) == key);
+                spelled.into_iter().any(|(_, value)| any_fits(pattern, value))
+            }
         };
         self.is_of(tool)
             && self.client.as_ref().is_none_or(client)
@@ -184,93 +232,59 @@ impl Rule {
     }
 }
 
-/// What a pattern is held against: strings as they are, everything else as JSON.
+/// Whether a value fits a pattern, or something in a list of them does.
+fn any_fits(pattern: &Pattern, value: &Value) -> bool {
+    pattern.fits(&text(value)) || item_fits(pattern, value)
+}
+
+/// Lists in lists are gone through once, however deep they are.
+fn item_fits(pattern: &Pattern, value: &Value) -> bool {
+    value.as_array().into_iter().flatten().any(|item| match item.is_array() {
+        true => item_fits(pattern, item),
+        false => pattern.fits(&text(item)),
+    })
+}
+
+/// What a pattern is held against: strings as they are, everything else as JSON, in which numbers
+/// have one spelling each: `5.0` and `5e0` are `5`.
 fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
-        other => Cow::Owned(other.to_string()),
-    }
-}
-
-/// Words with `*`, `?`, `[…]` and `{a,b}`.
-#[derive(Debug, Clone)]
-struct Pattern {
-    text: String,
-    regex: Regex,
-}
-
-impl Pattern {
-    fn fits(&self, text: &str) -> bool {
-        self.regex.is_match(text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Pattern {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        let text = match Value::deserialize(value)? {
-            Value::String(text) => text,
-            plain @ (Value::Bool(_) | Value::Number(_)) => plain.to_string(),
-            other => return Err(D::Error::custom(format!("`{other}` is no pattern: give text"))),
-        };
-        let wrong = |why: String| D::Error::custom(format!("`{text}` is no pattern: {why}"));
-        let regex = expression(&text).map_err(|why| wrong(why.to_owned()))?;
-        let regex = Regex::new(&regex).map_err(|error| wrong(error.to_string()))?;
-        Ok(Self { text, regex })
-    }
-}
-
-/// A pattern as a regular expression of whole texts. Characters, and not bytes, are compared.
-fn expression(pattern: &str) -> Result<String, &'static str> {
-    let mut all = "(?s)^".to_owned();
-    let mut is_choice = false;
-    let mut characters = pattern.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '*' => all.push_str(".*"),
-            '?' => all.push('.'),
-            '[' => all.push_str(&set(&mut characters)?),
-            '{' if is_choice => return Err("braces in braces"),
-            '{' => {
-                is_choice = true;
-                all.push_str("(?:");
-            }
-            '}' if is_choice => {
-                is_choice = false;
-                all.push(')');
-            }
-            ',' if is_choice => all.push('|'),
-            '\\' => all.push_str(&literal(characters.next().ok_or("it ends with a backslash")?)),
-            other => all.push_str(&literal(other)),
+        other => {
+            let mut text = String::new();
+            write(&mut text, other);
+            Cow::Owned(text)
         }
     }
-    match is_choice {
-        true => Err("a brace is not closed"),
-        false => Ok(all + "$"),
-    }
 }
 
-/// What follows a `[`, up to the `]`.
-fn set(characters: &mut std::str::Chars<'_>) -> Result<String, &'static str> {
-    let mut all = "[".to_owned();
-    let mut is_first = true;
-    loop {
-        match characters.next().ok_or("a bracket is not closed")? {
-            '!' | '^' if is_first && all == "[" => {
-                all.push('^');
-                continue;
+fn write(out: &mut String, value: &Value) {
+    let mut between = "";
+    match value {
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            // Without an exponent, and a whole one without a fraction.
+            Some(float) => out.push_str(&float.to_string()),
+            None => out.push_str(&number.to_string()),
+        },
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                out.push_str(std::mem::replace(&mut between, ","));
+                write(out, item);
             }
-            ']' if !is_first => return Ok(all + "]"),
-            '-' => all.push('-'),
-            other => all.push_str(&literal(other)),
+            out.push(']');
         }
-        is_first = false;
-    }
-}
-
-fn literal(character: char) -> String {
-    match character {
-        '&' | '~' | '-' | '^' => format!("\\{character}"),
-        other => regex::escape(other.encode_utf8(&mut [0; 4])),
+        Value::Object(members) => {
+            out.push('{');
+            for (name, value) in members {
+                out.push_str(std::mem::replace(&mut between, ","));
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push(':');
+                write(out, value);
+            }
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
     }
 }
 
@@ -313,25 +327,41 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_of_characters() {
-        let fits = |pattern: &str, text: &str| {
-            serde_json::from_value::<Pattern>(json!(pattern)).expect("a pattern").fits(text)
+    fn other_spellings_of_an_argument_open_nothing() {
+        let safe = json!({ "path": "/safe/*", "n": 5 });
+        let allow = rules(
+            json!({ "default": "deny", "rules": [{ "arguments": safe, "action": "allow" }] }),
+        );
+        let said = |args: Value| decide(&allow, "a", "", args).1;
+        assert_eq!(said(json!({ "path": "/safe/x", "n": 5 })), "rule 1");
+        assert_eq!(said(json!({ "path": "/safe/x", "n": 5.0 })), "rule 1");
+        assert_eq!(said(json!({ "path": "/etc/x", "PATH": "/safe/x", "n": 5 })), "default");
+        assert_eq!(said(json!({ "Path": "/safe/x", "n": 5 })), "default");
+        let deny = rules(json!({ "rules": [
+            { "arguments": { "n": 5 }, "action": "deny" },
+            { "arguments": { "path": "/etc/*" }, "action": "ask" },
+        ]}));
+        let said =
+            |text: &str| decide(&deny, "a", "", serde_json::from_str(text).expect("arguments")).1;
+        for five in ["5", "5.0", "5e0", "50e-1", "\"5\"", "[1, 5]"] {
+            assert_eq!(said(&format!("{{\"n\":{five}}}")), "rule 1", "{five}");
+        }
+        let large = rules(
+            json!({ "rules": [{ "arguments": { "n": "1000000000000*" }, "action": "deny" }] }),
+        );
+        for number in ["1e17", "100000000000000000.0", "100000000000000000000", "1e12"] {
+            let args = serde_json::from_str(&format!("{{\"n\":{number}}}")).expect("arguments");
+            assert_eq!(decide(&large, "a", "", args).1, "rule 1", "{number}");
+        }
+        let nested = format!("{{\"n\":{}5{}}}", "[".repeat(100), "]".repeat(100));
+        assert_eq!(said(&nested), "rule 1");
+        for path in [r#"{"PATH":"/etc/x"}"#, r#"{"path":["/tmp/x","/etc/x"]}"#] {
+            assert_eq!(said(path), "rule 2", "{path}");
+        }
+        let Value::Object(both) = json!({ "path": 1, "PATH": 2, "q": 1, "Q": 2 }) else {
+            panic!("an object")
         };
-        for (pattern, yes, no) in [
-            ("caf?", "café", "caf"),
-            ("[é-ü]x", "öx", "ox"),
-            ("[!a]", "b", "a"),
-            ("a{b,c*}d", "acxd", "ad"),
-            ("a.b", "a.b", "axb"),
-            (r"\*", "*", "x"),
-            ("[a-]", "-", "b"),
-            ("", "", "x"),
-        ] {
-            assert!(fits(pattern, yes) && !fits(pattern, no), "{pattern}");
-        }
-        for wrong in ["[a".to_owned(), "{a".to_owned(), "{".repeat(300), "a\\".to_owned()] {
-            serde_json::from_value::<Pattern>(json!(wrong)).expect_err("it is no pattern");
-        }
+        assert_eq!(deny.ambiguous(&both), Some("PATH").filter(|_| both.contains_key("PATH")));
     }
 
     #[test]
@@ -378,6 +408,10 @@ mod tests {
             (json!({ "rules": [{ "action": "deny", "tool": ["a"] }] }), "is no pattern"),
             (json!({ "audit": "a", "audit_arguments": "all" }), "audit_arguments"),
             (json!({ "audit_required": true }), "needs `audit`"),
+            (json!({ "rules": [{ "action": "allow", "rate": "5/fortnight" }] }), "`rate` is"),
+            (json!({ "rules": [{ "action": "allow", "rate": 0 }] }), "`rate` is"),
+            (json!({ "rules": [{ "action": "deny", "rate": 5 }] }), "need the action"),
+            (json!({ "rules": [{ "action": "ask", "concurrency": 0 }] }), "at least 1"),
             (json!("deny"), "invalid type"),
         ] {
             let told = Rules::read(said.clone()).expect_err("it is wrong");

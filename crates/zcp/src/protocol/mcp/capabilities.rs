@@ -8,7 +8,7 @@ use super::{
 use crate::runtime::Runtime;
 use serde_json::json;
 use zcp_wire::{
-    Revision, RpcError,
+    Method, Revision,
     mcp::{
         Body, Extra, Reply,
         capabilities::{Empty, ListCapability, ServerCapabilities},
@@ -17,6 +17,7 @@ use zcp_wire::{
         subscriptions::Filter,
         tasks::EXTENSION,
     },
+    method::Capability,
 };
 
 /// The revisions this server speaks.
@@ -27,7 +28,7 @@ pub(crate) fn versions(runtime: &Runtime) -> Vec<&'static str> {
     }
 }
 
-pub(super) fn capabilities(runtime: &Runtime) -> ServerCapabilities {
+pub(super) fn declared(runtime: &Runtime) -> ServerCapabilities {
     let catalog = runtime.catalog();
     let live = runtime.is_live;
     let list = |there: bool, subscribe: bool| {
@@ -58,29 +59,30 @@ fn asked_tasks() -> Extra {
     tasks.as_object().cloned().unwrap_or_default()
 }
 
-/// Refuses a method the revision does not have, or whose capability is not offered.
-pub(super) fn check(runtime: &Runtime, revision: Revision, method: &str) -> Result<(), RpcError> {
+/// Whether the server offers what a method needs, in a revision that has the method.
+pub(super) fn offers(runtime: &Runtime, revision: Revision, method: Method) -> bool {
+    let Some(needed) = method.row().needs else { return method.is_in(revision) };
     let (catalog, live) = (runtime.catalog(), runtime.is_live);
-    let of = |room: &str| method.starts_with(room);
-    let offered = match method {
-        _ if of("tools/") => live || catalog.has_tools(),
-        _ if of("prompts/") => live || catalog.has_prompts(),
-        _ if of("skills/") || of("resources/directory/") => catalog.has_skills(),
-        _ if of("resources/") && method.ends_with("subscribe") => catalog.is_watched(),
-        _ if of("resources/") => live || catalog.has_resources(),
-        _ if of("completion/") => catalog.completes(),
-        _ if of("subscriptions/") => live || catalog.is_watched() || catalog.has_tools(),
-        _ if of("tasks/") && revision.asks_for_tasks() => tasks::asks(runtime),
-        _ if of("tasks/") => live || catalog.has_tools(),
+    let offered = match needed {
+        Capability::Tools => live || catalog.has_tools(),
+        Capability::Prompts => live || catalog.has_prompts(),
+        Capability::Skills => catalog.has_skills(),
+        Capability::Subscribe => catalog.is_watched(),
+        Capability::Resources => live || catalog.has_resources(),
+        Capability::Completions => catalog.completes(),
+        Capability::Changes => live || catalog.is_watched() || catalog.has_tools(),
+        Capability::Tasks if revision.asks_for_tasks() => tasks::asks(runtime),
+        Capability::Tasks => live || catalog.has_tools(),
+        // What a client declares is not the server's to offer: no operation has such a method.
         _ => true,
     };
-    if offered && revision.has(method) { Ok(()) } else { Err(RpcError::method_not_found(method)) }
+    offered && method.is_in(revision)
 }
 
 pub(super) fn initialize(runtime: &Runtime, revision: Revision) -> Reply {
     Reply::new(Body::Initialize(Box::new(InitializeResult {
         protocol_version: revision.as_str().to_owned(),
-        capabilities: capabilities(runtime),
+        capabilities: declared(runtime),
         server_info: runtime.info.clone(),
         instructions: runtime.instructions.clone(),
     })))
@@ -89,7 +91,7 @@ pub(super) fn initialize(runtime: &Runtime, revision: Revision) -> Reply {
 pub(super) fn discover(runtime: &Runtime) -> Reply {
     let mut reply = Reply::new(Body::Discover(Box::new(DiscoverResult {
         supported_versions: Revision::STATELESS.iter().map(|date| (*date).to_owned()).collect(),
-        capabilities: capabilities(runtime),
+        capabilities: declared(runtime),
         instructions: runtime.instructions.clone(),
     })));
     reply.cache = Some(runtime.settings.list_cache);
@@ -98,7 +100,7 @@ pub(super) fn discover(runtime: &Runtime) -> Reply {
 
 /// The part of what a client wants to hear of that this server tells.
 pub(super) fn honoured(runtime: &Runtime, wanted: Filter) -> Filter {
-    let offered = capabilities(runtime);
+    let offered = declared(runtime);
     let told = |list: Option<ListCapability>| list.is_some_and(|list| list.list_changed);
     let subscribe = offered.resources.is_some_and(|resources| resources.subscribe);
     Filter {

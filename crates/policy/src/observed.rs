@@ -1,42 +1,8 @@
-//! Who is told of calls: the audit logs, and whoever observes them.
+//! A call that has ended, as observers are told of it.
 
-use crate::policy::Log;
-use serde_json::{Map, Value};
-use std::{fmt, sync::Arc, time::Duration};
-use tokio::sync::broadcast;
-
-/// Calls that are held for observers who do not keep up.
-const OBSERVED: usize = 256;
-
-/// Who is told of calls.
-#[derive(Debug)]
-pub(crate) struct Observers {
-    /// The audit logs.
-    pub(crate) log: Log,
-    calls: broadcast::Sender<Arc<Observed>>,
-}
-
-impl Default for Observers {
-    fn default() -> Self {
-        Self { log: Log::default(), calls: broadcast::Sender::new(OBSERVED) }
-    }
-}
-
-impl Observers {
-    /// Every call from now on, as it ends.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Observed>> {
-        self.calls.subscribe()
-    }
-
-    /// Whether anybody observes calls.
-    pub(crate) fn are_there(&self) -> bool {
-        self.calls.receiver_count() > 0
-    }
-
-    pub(crate) fn tell(&self, call: Observed) {
-        let _ = self.calls.send(Arc::new(call));
-    }
-}
+use serde_json::{Map, Value, json};
+use std::{fmt, time::Duration};
+use zcp::{Output, Result};
 
 /// A call that has ended.
 #[derive(Debug, Clone)]
@@ -62,9 +28,9 @@ pub struct Observed {
 pub enum Outcome {
     /// All went well.
     Ok,
-    /// The script, or what it gave, was not as it should be.
+    /// The tool failed, or what it gave was not as it should be.
     Failed,
-    /// The policy did not allow it; nothing was run.
+    /// The policy did not allow it, or a limit was reached; nothing was run.
     Denied,
     /// The arguments were wrong; nothing was run.
     Invalid,
@@ -95,4 +61,24 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What came of a call, as its client is told.
+pub(crate) fn result(done: &Result<Output>) -> Value {
+    let failed;
+    let output = match done {
+        Ok(output) => output,
+        Err(error) => {
+            failed = Output::failed(error.to_string());
+            &failed
+        }
+    };
+    let mut result = json!({ "content": output.content, "isError": output.is_error });
+    if let Some(structured) = &output.structured {
+        result["structuredContent"] = structured.clone();
+    }
+    if !output.meta.is_empty() {
+        result["_meta"] = Value::Object(output.meta.clone());
+    }
+    result
 }

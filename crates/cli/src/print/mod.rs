@@ -1,14 +1,15 @@
 //! What people and programs are shown.
 
+mod serving;
+
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::json;
+pub(crate) use serving::{serving, stopping};
 use similar::{ChangeTag, TextDiff};
 use std::{
     error::Error,
     io::{self, Write},
-    net::SocketAddr,
-    path::Path,
 };
 use tracing_subscriber::EnvFilter;
 use zcp_client::{
@@ -25,7 +26,7 @@ pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default();
 const OUT: Style = AnsiColor::Red.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Log lines go to standard error, as words or as JSON.
+/// Log lines go to standard error, as text or as JSON.
 pub(crate) fn start_log(filter: &str, json: bool) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
     let colour = io::IsTerminal::is_terminal(&io::stderr());
@@ -35,101 +36,6 @@ pub(crate) fn start_log(filter: &str, json: bool) {
         log.json().init();
     } else {
         log.with_target(false).init();
-    }
-}
-
-/// Where the server is, and the exact lines to connect clients with.
-pub(crate) fn serving(
-    scripts: Option<(&str, &Path)>,
-    http: Option<SocketAddr>,
-    unix: Option<&Path>,
-    json: bool,
-) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
-    if json {
-        let url = |scheme: &str, path: &str| http.map(|at| format!("{scheme}://{at}{path}"));
-        let line = json!({
-            "event": "serving",
-            "mcp": url("http", "/mcp"),
-            "websocket": url("ws", "/ws"),
-            "sse": url("http", "/sse"),
-            "unix": unix,
-        });
-        writeln!(out, "{line}")?;
-        return out.flush();
-    }
-    match scripts {
-        Some((name, folder)) => {
-            writeln!(out, "{NAME}zcp{NAME:#} serves {name}, from {}", folder.display())?;
-        }
-        None => writeln!(out, "{NAME}zcp{NAME:#} serves the demo")?,
-    }
-    if let Some(at) = http {
-        writeln!(out, "\n  MCP        {LINK}http://{at}/mcp{LINK:#}")?;
-        writeln!(out, "  WebSocket  {LINK}ws://{at}/ws{LINK:#}")?;
-        writeln!(
-            out,
-            "  HTTP+SSE   {LINK}http://{at}/sse{LINK:#} {QUIET}(clients of 2024){QUIET:#}"
-        )?;
-        writeln!(
-            out,
-            "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz  /metadata  /metrics"
-        )?;
-    }
-    if http.is_some_and(|at| at.ip().is_unspecified()) {
-        let why = "Everybody on this network can call it, and nobody has to log in.";
-        writeln!(out, "\n  {BAD}{why}{BAD:#} Others reach it by this machine's name.")?;
-    }
-    if let Some(path) = unix {
-        writeln!(out, "\n  Socket     {LINK}{}{LINK:#}", path.display())?;
-    }
-    if let Some(at) = http {
-        writeln!(out, "\nConnect a client:\n")?;
-        for (client, line) in clients(scripts, &format!("http://{at}/mcp")) {
-            writeln!(out, "  {QUIET}{client:<12}{QUIET:#} {line}")?;
-        }
-    }
-    writeln!(out, "\n{QUIET}Ctrl-C stops it.{QUIET:#}")?;
-    out.flush()
-}
-
-/// The line that connects each of the common clients.
-fn clients(scripts: Option<(&str, &Path)>, url: &str) -> [(&'static str, String); 6] {
-    let name = scripts.map_or("zcp-demo".to_owned(), |(name, _)| {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        name.chars().map(plain).collect()
-    });
-    let whole = scripts.and_then(|(_, folder)| folder.canonicalize().ok());
-    let mut start = vec![this_program(), "serve".to_owned()];
-    start.extend(whole.map(|folder| folder.to_string_lossy().into_owned()));
-    start.push("--stdio".to_owned());
-    [
-        ("Claude Code", format!("claude mcp add --transport http {name} {url}")),
-        ("Codex", format!("codex mcp add {name} --url {url}")),
-        ("Gemini CLI", format!("gemini mcp add --transport http {name} {url}")),
-        ("VS Code", format!(r#"code --add-mcp '{{"name":"{name}","type":"http","url":"{url}"}}'"#)),
-        (
-            "Cursor",
-            format!(r#"{{"mcpServers":{{"{name}":{{"url":"{url}"}}}}}}  in ~/.cursor/mcp.json"#),
-        ),
-        ("any, stdio", shell_words::join(start)),
-    ]
-}
-
-/// How this program is called, word for word.
-fn this_program() -> String {
-    std::env::current_exe().map_or_else(|_| "zcp".to_owned(), |path| path.display().to_string())
-}
-
-/// Work under way is finished first.
-pub(crate) fn stopping(json: bool) {
-    if json {
-        let _ = writeln!(anstream::stderr(), "{}", json!({ "event": "stopping" }));
-    } else {
-        let _ = writeln!(
-            anstream::stderr(),
-            "\n{QUIET}Finishing what is under way … (once more ends it now){QUIET:#}"
-        );
     }
 }
 

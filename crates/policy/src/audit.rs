@@ -1,23 +1,27 @@
 //! The log of calls: a line of JSON for each, in a file only its owner can read.
 
-use super::log::{Entry, Fate, Log};
+use crate::log::{Entry, Fate, Log};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::{io, path::PathBuf};
 
+/// Names of arguments that a line has, and how much of each: nobody fills the log with them.
+const MOST_NAMES: usize = 64;
+const LONGEST_NAME: usize = 128;
+
 /// Where calls are written down, and how much of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Audit {
     pub(crate) path: PathBuf,
-    pub(super) arguments: Arguments,
+    pub(crate) arguments: Arguments,
     /// What cannot be written down does not happen.
     pub(crate) is_required: bool,
 }
 
 /// What is written down of arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Arguments {
+pub(crate) enum Arguments {
     /// All of them.
     Whole,
     /// Their names, and a digest.
@@ -71,14 +75,19 @@ impl Audit {
                     .iter()
                     .map(|byte| format!("{byte:02x}"))
                     .collect();
-                let names: Vec<&String> = args.keys().collect();
-                Some(json!({ "names": names, "sha256": digest }))
+                let short = |name: &String| name.chars().take(LONGEST_NAME).collect::<String>();
+                let names: Vec<String> = args.keys().take(MOST_NAMES).map(short).collect();
+                let mut shown = json!({ "names": names, "sha256": digest });
+                if args.len() > MOST_NAMES {
+                    shown["more"] = json!(args.len() - MOST_NAMES);
+                }
+                Some(shown)
             }
         }
     }
 
     /// What an old log is called.
-    pub(super) fn older(&self) -> PathBuf {
+    pub(crate) fn older(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(".1");
         name.into()

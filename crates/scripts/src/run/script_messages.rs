@@ -1,11 +1,11 @@
 //! What a script says beside its output, line by line: progress, logs, questions, more content.
 
-use super::{Job, channel::Channel, timeout::Timer};
+use super::{Job, channel::Channel, timeout::Timer, unknown_words::UnknownWords};
 use crate::redact;
 use futures_util::poll;
 use serde_json::{Value, json};
 use std::{collections::HashMap, pin::pin, task::Poll, time::Duration};
-use zcp::wire::{line::Line, mcp::resources::Resource};
+use zcp::wire::{json::is_plain, line::Line, mcp::resources::Resource};
 use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
 
 /// Content a script may add, in blocks.
@@ -44,12 +44,14 @@ pub(crate) struct Listener<'a> {
     pub(crate) said: Said,
     /// What was kept in this run.
     kept: HashMap<String, Kept>,
+    unknown: UnknownWords,
 }
 
 impl<'a> Listener<'a> {
     /// One who has heard nothing yet.
     pub(crate) fn new(ctx: &'a Ctx, timer: &'a Timer, job: &'a Job) -> Self {
-        Self { ctx, timer, job, said: Said::default(), kept: HashMap::new() }
+        let (said, kept, unknown) = Default::default();
+        Self { ctx, timer, job, said, kept, unknown }
     }
 
     /// Does what lines say until there are no more. Ends with an error if the run must.
@@ -78,9 +80,13 @@ impl<'a> Listener<'a> {
 
     async fn hear(&mut self, line: Line) -> Result<Option<Value>> {
         let Line::Text(line) = line else {
-            tracing::warn!("a script said too long a line, which is passed over");
+            self.unknown.note_long();
             return Ok(None);
         };
+        if !is_plain(&line) {
+            tracing::warn!("a script said a line with a reserved name, which is passed over");
+            return Ok(None);
+        }
         let mut line = String::from_utf8_lossy(&line).into_owned();
         // What it keeps is for itself.
         if !line.trim_start().starts_with("keep ") {
@@ -109,7 +115,7 @@ impl<'a> Listener<'a> {
             "link" => self.link(rest),
             "file" => self.file(rest).await,
             "error" => self.said.error = Some(words(rest)),
-            _ => tracing::warn!("a script said `{verb}`, which means nothing"),
+            _ => self.unknown.note(verb),
         }
         Ok(None)
     }

@@ -1,13 +1,13 @@
 //! How many connections there may be, and how many of them one peer may have.
 
 use super::Limits;
-use crate::auth::network;
+use crate::{auth::network, sync::lock};
 use std::{
     collections::HashMap,
     fmt, io,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -40,7 +40,7 @@ struct Peers {
 
 impl Peers {
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 }
 

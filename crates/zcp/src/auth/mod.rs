@@ -1,10 +1,13 @@
 //! Who sent a message, and what they may do.
 
+mod peer_address;
+
+pub use peer_address::PeerAddress;
+pub(crate) use peer_address::network;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
     fmt,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -255,25 +258,6 @@ impl Caller {
             return caller.clone();
         }
         extensions.get::<Principal>().map_or(Self::ANONYMOUS, |known| Self::new(known.clone()))
-    }
-}
-
-/// The address a message's connection comes from: a client's, or that of the proxy in front of the
-/// server, unless a layer of the transport replaces it.
-///
-/// [`Http`](crate::Http) puts it into the extensions of requests for its layers, and for those of
-/// the server. There is none on a Unix socket. On a server without layers it is not there for
-/// handlers of requests to `/mcp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerAddress(pub SocketAddr);
-
-/// Who is meant by an address. A site has a whole /64 of IPv6.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
-        }
-        other => other,
     }
 }
 

@@ -1,103 +1,79 @@
-//! What may be called, by whom and with which arguments: the policy of a folder.
+//! A policy as it is written: what may be called, by whom and with which arguments.
 
-mod audit;
-mod log;
-mod rules;
-
-pub(crate) use audit::{Audit, Line};
-pub(crate) use log::Log;
-
-use rules::Rules;
+use crate::{
+    audit::Audit,
+    decision::{Action, Caller, Verdict},
+    judge::Judge,
+    rules::Rules,
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
+    fmt, fs, io,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
-use zcp::{Ctx, Principal, Result};
 
-/// How much is remembered of what a client calls itself.
-const LONGEST_NAME: usize = 256;
-
-/// What may be called.
+/// Who may call which tool, and what is written down. [`Guard`](crate::Guard) puts it in front of a
+/// server's tools.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Policy {
-    /// Nobody knows what may be called, so nothing may.
-    pub(crate) is_closed: bool,
-    rules: Rules,
+pub struct Policy {
+    /// The text could not be read, so nothing may be called.
+    is_closed: bool,
+    rules: Arc<Rules>,
+    /// What the rules were read from.
+    said: Option<Value>,
     allowlist: Option<Allowlist>,
     pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) judge: Option<Arc<dyn Judge>>,
 }
 
 /// Tools that may be called, and no others.
 #[derive(Debug, Clone)]
-pub(crate) struct Allowlist {
-    pub(crate) names: BTreeSet<String>,
+pub struct Allowlist {
+    /// Their names.
+    pub names: BTreeSet<String>,
     /// Every tool is on it.
-    pub(crate) has_all: bool,
+    pub has_all: bool,
     /// Where it comes from, which verdicts name as their rule.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
 }
 
 impl Allowlist {
-    pub(crate) fn has(&self, tool: &str) -> bool {
+    /// Whether a tool is on it.
+    pub fn has(&self, tool: &str) -> bool {
         self.has_all || self.names.contains(tool)
     }
 }
 
 /// Where a policy's files may be.
 #[derive(Debug)]
-pub(crate) struct Folders<'a> {
+pub struct Folders<'a> {
     /// Relative paths begin here.
-    pub(crate) root: &'a Path,
+    pub root: &'a Path,
     /// Folders whose files clients may read: the audit log is in none of them.
-    pub(crate) served: &'a [PathBuf],
-}
-
-/// Who calls.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    /// What its client calls itself; empty if it does not say.
-    pub(crate) client: String,
-    pub(crate) principal: Principal,
-}
-
-impl Caller {
-    /// Whoever made a call.
-    pub(crate) fn of(ctx: &Ctx) -> Self {
-        let client = ctx.client_info().map(|info| info.name).unwrap_or_default();
-        let client = client.chars().take(LONGEST_NAME).collect();
-        Self { client, principal: ctx.principal().clone() }
-    }
-}
-
-/// What a policy says of a call.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    pub(crate) action: Action,
-    /// What decided.
-    pub(crate) rule: String,
-    /// In the operator's words.
-    pub(crate) message: Option<String>,
-}
-
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
-    Allow,
-    Deny,
-    /// If the user says yes.
-    Ask,
+    pub served: &'a [PathBuf],
 }
 
 impl Policy {
-    /// A policy as it is written. Nothing written allows everything.
-    pub(crate) fn read(
+    /// Reads a policy from a TOML file. Relative paths in it begin at its folder.
+    pub fn file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
+        let path = path.as_ref();
+        let wrong = |why: String| PolicyError { path: path.to_path_buf(), why };
+        let text = fs::read_to_string(path).map_err(|error: io::Error| wrong(error.to_string()))?;
+        let said = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let root = path.parent().filter(|root| !root.as_os_str().is_empty());
+        let folders = Folders { root: root.unwrap_or(Path::new(".")), served: &[] };
+        Self::read(Some(said), None, &folders).map_err(wrong)
+    }
+
+    /// Reads a policy from a value. No value allows everything.
+    pub fn read(
         said: Option<Value>,
         allowlist: Option<Allowlist>,
         folders: &Folders<'_>,
     ) -> Result<Self, String> {
-        let (rules, audit) = match said {
+        let (rules, audit) = match said.clone() {
             Some(said) => Rules::read(said)?,
             None => Default::default(),
         };
@@ -108,16 +84,31 @@ impl Policy {
             }
             None => None,
         };
-        Ok(Self { is_closed: false, rules, allowlist, audit })
+        Ok(Self { rules: Arc::new(rules), said, allowlist, audit, ..Self::default() })
     }
 
-    /// The policy of a project whose policy is wrong: no tool can be called.
-    pub(crate) fn closed() -> Self {
+    /// Asks a [`Judge`], too, about each call that the rules do not deny.
+    #[must_use]
+    pub fn judged_by(mut self, judge: Arc<dyn Judge>) -> Self {
+        self.judge = Some(judge);
+        self
+    }
+
+    /// The same, with the counters of a policy before it that says the same.
+    pub(crate) fn continuing(mut self, before: &Self) -> Self {
+        if self.said == before.said {
+            self.rules = before.rules.clone();
+        }
+        self
+    }
+
+    /// The policy of a server whose policy cannot be read: no tool can be called.
+    pub fn closed() -> Self {
         Self { is_closed: true, ..Self::default() }
     }
 
     /// What is said of tools that are not there.
-    pub(crate) fn mistakes(&self, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    pub fn mistakes(&self, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         let wrong = self.rules.named().filter(|(_, name)| !is_there(name));
         let told = |(number, name)| {
             format!("rule {number} of the policy is about a tool `{name}`, and there is none")
@@ -126,15 +117,20 @@ impl Policy {
     }
 
     /// Whether anything is said of calls at all.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         let is_said = self.is_closed || !self.rules.are_open() || self.audit.is_some();
-        is_said || self.allowlist.is_some()
+        is_said || self.allowlist.is_some() || self.judge.is_some()
     }
 
     /// Whether anybody could ever call a tool.
     pub(crate) fn lists(&self, tool: &str, reads_only: bool) -> bool {
         let allowed = self.allowlist.as_ref().is_none_or(|list| list.has(tool));
         !self.is_closed && allowed && self.rules.allow_sometimes(tool, reads_only)
+    }
+
+    /// An argument that it is about and that was given in two spellings.
+    pub(crate) fn ambiguous<'a>(&self, args: &'a Map<String, Value>) -> Option<&'a str> {
+        self.rules.ambiguous(args)
     }
 
     /// What it says of a call, before anybody is asked.
@@ -145,8 +141,12 @@ impl Policy {
         caller: &Caller,
         args: &Map<String, Value>,
     ) -> Verdict {
-        let denied =
-            |rule: &str| Verdict { action: Action::Deny, rule: rule.to_owned(), message: None };
+        let denied = |rule: &str| Verdict {
+            action: Action::Deny,
+            rule: rule.to_owned(),
+            message: None,
+            limits: None,
+        };
         if self.is_closed {
             return denied("closed");
         }
@@ -156,11 +156,26 @@ impl Policy {
         self.rules.decide(tool, reads_only, caller, args)
     }
 
-    /// Files whose changes mean nothing.
-    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+    /// The files of the audit log: for the operator alone.
+    pub fn own_files(&self) -> Vec<PathBuf> {
         self.audit.iter().flat_map(|audit| [audit.path.clone(), audit.older()]).collect()
     }
 }
+
+/// What is wrong with the file of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyError {
+    path: PathBuf,
+    why: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.why)
+    }
+}
+
+impl std::error::Error for PolicyError {}
 
 /// Where the log of calls is: nowhere clients can read it.
 fn place(said: &Path, folders: &Folders<'_>) -> Result<PathBuf, &'static str> {
@@ -188,11 +203,4 @@ fn place(said: &Path, folders: &Folders<'_>) -> Result<PathBuf, &'static str> {
         true => Err("`audit` must not be in a folder that is served"),
         false => Ok(path),
     }
-}
-
-/// An argument's name as policies compare names: letters are upper case, everything else but digits
-/// is `_`. Scripts get arguments as variables of these names, where `Path` and `path` are one.
-pub(crate) fn argument_key(name: &str) -> String {
-    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    name.chars().map(upper).collect()
 }
