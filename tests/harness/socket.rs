@@ -3,7 +3,7 @@
 use crate::http::HttpServer;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
-use std::{io, time::Duration};
+use std::io;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
