@@ -244,6 +244,8 @@ async fn a_script_may_not_take_the_whole_machine() {
         &folder,
         &[
             ("tools/bomb.sh", "# Forks.\n# @limit processes 40\nbomb() { sleep 4717 & bomb; }; bomb"),
+            // It leaves the group of the script, and has a new parent and no streams of it.
+            ("tools/away.sh", "# Forks.\n# @limit processes 40\nsetsid bash -c '(bomb() { sleep 4741 & bomb; }; bomb) &' < /dev/null > /dev/null 2>&1\nsleep 4741"),
             ("tools/hog.py", "# Takes memory.\n# @limit memory 200MiB\nimport time\nall = []\nwhile True: all.append(bytearray(10 << 20)); time.sleep(0.01)"),
             ("tools/busy.sh", "# Computes.\n# @limit cpu 1s\nwhile true; do :; done"),
             ("tools/many.py", "# Opens files.\n# @limit files 32\nimport os\nfor _ in range(100): os.open('/dev/null', 0)"),
@@ -255,8 +257,10 @@ async fn a_script_may_not_take_the_whole_machine() {
         assert_eq!(result["isError"], true, "{result}");
         result["content"].to_string()
     };
-    let bomb = words(&result(&mut client, "bomb", json!({})).await);
-    assert!(bomb.contains("more than 40 processes"), "{bomb}");
+    for tool in ["bomb", "away"] {
+        let bomb = words(&result(&mut client, tool, json!({})).await);
+        assert!(bomb.contains("more than 40 processes"), "{tool}: {bomb}");
+    }
     let hog = words(&result(&mut client, "hog", json!({})).await);
     assert!(hog.contains("memory") || hog.contains("Memory"), "{hog}");
     let busy = words(&result(&mut client, "busy", json!({})).await);
@@ -269,7 +273,10 @@ async fn a_script_may_not_take_the_whole_machine() {
     let many = words(&result(&mut client, "many", json!({})).await);
     assert!(many.contains("Too many open files"), "{many}");
     assert_eq!(text(&result(&mut client, "fine", json!({})).await), "fine");
-    until("they are gone", || running("sleep\x004717") == 0).await;
+    until("they are gone", || {
+        running("sleep\x004717") + running("sleep\x004741") + running("bomb()") == 0
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -85,44 +85,49 @@ struct Clients {
 }
 
 impl Clients {
-    fn of(&self, number: usize) -> &Client {
-        if number % 4 == 3 { &self.stdio } else { &self.http }
+    fn of(&self, number: usize) -> (&'static str, &Client) {
+        if number % 4 == 3 { ("stdio", &self.stdio) } else { ("http", &self.http) }
     }
 }
 
-async fn call(client: &Client, number: usize, odd: &AtomicUsize) {
+async fn call((transport, client): (&str, &Client), number: usize, odd: &AtomicUsize) {
     let kind = kind(number);
+    let which = format!("call {number}, `{kind}` over {transport}");
     let called = client.tool(kind).args(json!({ "word": number.to_string() })).send();
     if kind == "waits" {
         // Whoever hangs up ends it.
         let cut = Duration::from_millis(20 + (number as u64 % 7) * 30);
-        assert!(timeout(cut, called).await.is_err(), "it waits for ever");
+        let cut = timeout(cut, called).await;
+        assert!(cut.is_err(), "{which} waits for ever, but: {cut:?}");
         odd.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    let called = timeout(Duration::from_secs(60), called).await.expect("it ends");
+    // The client's own timeout is shorter than two minutes: an answer that is late says so itself.
+    let begun = Instant::now();
+    let Ok(called) = timeout(Duration::from_secs(120), called).await else {
+        panic!("{which} has no end after {:?}", begun.elapsed());
+    };
+    let result = called.unwrap_or_else(|error| {
+        panic!("{which} failed after {:?}: {error:?}", begun.elapsed());
+    });
     match kind {
         "echo" => {
-            let result = called.expect("the call is unharmed");
-            assert_eq!(result.content[0].as_text(), Some(number.to_string().as_str()));
+            let word = result.content[0].as_text();
+            assert_eq!(word, Some(number.to_string().as_str()), "{which}: {result:?}");
         }
-        "leaves" => drop(called.expect("it leaves")),
-        "writes" => {
-            let written = called.expect("it writes");
-            assert_eq!(written.content.len(), 3, "{number}: {written:?}");
-        }
+        "leaves" => {}
+        "writes" => assert_eq!(result.content.len(), 3, "{which}: {result:?}"),
         _ => {
             odd.fetch_add(1, Ordering::Relaxed);
-            let failed = called.expect("it says why");
-            assert!(failed.is_error, "{kind}: {failed:?}");
-            let failed = format!("{failed:?}");
+            assert!(result.is_error, "{which}: {result:?}");
+            let failed = format!("{result:?}");
             let why = match kind {
                 "fails" => "exit code 7",
                 "late" => "timed out",
                 "dies" => "signal 9",
                 _ => "more than 20 processes",
             };
-            assert!(failed.contains(why), "{kind}: {failed}");
+            assert!(failed.contains(why), "{which}: {failed}");
         }
     }
 }

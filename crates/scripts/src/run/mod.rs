@@ -145,7 +145,11 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             status = running.wait() => match happened.try_recv() {
                 Ok(Event::TooMuch) => End::TooMuch,
                 Ok(Event::Failed(error)) => return Err(error),
-                Err(_) => End::Exited(status?),
+                // It may be known before its end that it was ended, or after.
+                Err(_) => match tracked.excess() {
+                    Some(why) => End::Exceeded(why),
+                    None => End::Exited(status?),
+                },
             },
             Some(event) = happened.recv() => match event {
                 Event::TooMuch => {

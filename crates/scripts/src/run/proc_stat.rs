@@ -40,8 +40,8 @@ impl Process {
         process(self.id).is_some_and(|now| now.identity() == self.identity())
     }
 
-    /// Kills it, and reaps it if it is a child of this process. Blocks for a moment.
-    pub(super) fn end(&self) {
+    /// Kills it.
+    fn kill(&self) {
         let Some(id) = Pid::from_raw(self.id) else { return };
         // The handle stays that of one process. Which one that is, is looked at after it is opened.
         let handle = pidfd_open(id, PidfdFlags::empty());
@@ -53,10 +53,15 @@ impl Process {
             // Kernels without such handles.
             Err(_) => kill_process(id, Signal::KILL),
         };
-        if self.parent == own_id() {
-            reap(id);
-        }
     }
+}
+
+/// Kills processes, all of them before it reaps those that are children of this process. Blocks for
+/// a moment.
+pub(super) fn end_all(processes: &[&Process]) {
+    processes.iter().for_each(|process| process.kill());
+    let children = processes.iter().filter(|process| process.parent == own_id());
+    children.filter_map(|process| Pid::from_raw(process.id)).for_each(reap);
 }
 
 /// Reaps a child that was killed, unless the system does not end it soon.
@@ -116,9 +121,9 @@ mod tests {
         let (there, _) = sleeping();
         let gone = Process { started: there.started - 1, ..process(there.id).unwrap() };
         assert!(there.is_there() && !gone.is_there());
-        gone.end();
+        end_all(&[&gone]);
         assert!(there.is_there() && !process(there.id).unwrap().is_dead);
-        there.end();
+        end_all(&[&there]);
         assert!(process(there.id).is_none(), "it is ended and reaped");
     }
 
@@ -128,6 +133,6 @@ mod tests {
         let begun = Instant::now();
         reap(id);
         assert!(begun.elapsed() < 20 * ENDING && there.is_there());
-        there.end();
+        end_all(&[&there]);
     }
 }

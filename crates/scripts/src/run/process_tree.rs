@@ -12,9 +12,12 @@
 use super::{
     bystander::{filters, is_bystander},
     leader::Group,
-    proc_stat::{Identity, Process, own_id, process, processes},
+    proc_stat::{Identity, Process, end_all, own_id, process, processes},
 };
-use rustix::{param::page_size, process::Pid};
+use rustix::{
+    param::page_size,
+    process::{Pid, Signal},
+};
 use std::{
     collections::{HashMap, HashSet},
     fs,
@@ -57,6 +60,9 @@ pub(super) struct ProcessTree {
     since: u64,
     next: AtomicU64,
     runs: Mutex<HashMap<u64, Arc<Run>>>,
+    /// The processes that were looked at, with the run whose tag they have: a tag is read once, as
+    /// reading it takes far longer than finding out that a process is there.
+    tags: Mutex<HashMap<Identity, Option<u64>>>,
     changed: Notify,
 }
 
@@ -92,6 +98,7 @@ impl ProcessTree {
             name,
             next: AtomicU64::default(),
             runs: Mutex::default(),
+            tags: Mutex::default(),
             changed: Notify::new(),
         })
     }
@@ -117,7 +124,7 @@ impl ProcessTree {
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<u64, Arc<Run>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.runs)
     }
 
     /// Tracks a run that is about to begin, so that its processes are not taken for leftovers.
@@ -139,70 +146,79 @@ impl ProcessTree {
         let tree = Arc::downgrade(self);
         tracker.spawn(async move {
             while let Some(tree) = until_something_runs(&tree).await {
-                // Processes that are known to belong to no run.
-                let mut others = HashSet::new();
                 loop {
                     tokio::time::sleep(LOOK).await;
                     let tree = tree.clone();
-                    // Once more when all is over: for what the last run left.
+                    // Once more when all is over, for what the last run left, and until that is gone.
                     let is_last = tree.runs().is_empty();
-                    let looked = tokio::task::spawn_blocking(move || {
-                        tree.look(&mut others);
-                        others
-                    });
-                    match looked.await {
-                        Ok(known) => others = known,
+                    match tokio::task::spawn_blocking(move || tree.look()).await {
+                        Ok(0) if is_last => break,
+                        Ok(_) => (),
                         Err(_) => return,
-                    }
-                    if is_last {
-                        break;
                     }
                 }
             }
         });
     }
 
-    /// Looks at all processes once: holds each run to its share, and ends what ended runs left.
-    fn look(&self, others: &mut HashSet<Identity>) {
+    /// Looks at all processes once: holds each run to its share, and ends what ended runs left. Gives
+    /// how many processes that was.
+    fn look(&self) -> usize {
         let processes = processes();
         let runs: Vec<(u64, Arc<Run>)> =
             self.runs().iter().map(|(number, run)| (*number, run.clone())).collect();
-        let seen = Seen::new(&processes, self.tagged(&processes, others));
+        let seen = Seen::new(&processes);
+        // First by groups and parents alone. A run that forks without end makes processes as fast as
+        // their tags can be read, so it is ended before any is.
+        let mut ended = HashSet::new();
+        for (_, run) in &runs {
+            let Some(leader) = run.group.get().and_then(|group| group.id()) else { continue };
+            let all = seen.descendants(leader);
+            if run.judge(all.values().copied()) {
+                run.end(leader, all.values().copied());
+                ended.extend(all.into_keys());
+            }
+        }
+        let tagged = self.tagged(&seen, &ended);
         for (number, run) in &runs {
             if let Some(leader) = run.group.get().and_then(|group| group.id()) {
-                run.judge(seen.of_run(leader, *number).into_values());
+                let mut all = seen.descendants(leader);
+                let left = tagged.iter().filter(|(one, of)| of == number && !one.is_dead);
+                let before = all.len();
+                all.extend(left.map(|(process, _)| (process.id, *process)));
+                if all.len() > before && run.judge(all.values().copied()) {
+                    run.end(leader, all.into_values());
+                }
             }
         }
-        for (process, number) in seen.tagged {
-            let was_running = runs.iter().any(|(running, _)| *running == number);
+        let is_left = |number: &u64| {
+            let was_running = runs.iter().any(|(running, _)| running == number);
             // It may have begun after the runs were looked at.
-            if !was_running && !self.runs().contains_key(&number) {
-                process.end();
-            }
-        }
+            !was_running && !self.runs().contains_key(number)
+        };
+        let left: Vec<&Process> =
+            tagged.into_iter().filter(|(_, of)| is_left(of)).map(|(one, _)| one).collect();
+        end_all(&left);
+        left.iter().filter(|process| !process.is_dead).count()
     }
 
-    /// The processes with a tag of this server. Those that have none are among the `others` from now
-    /// on, and are not looked at again.
-    fn tagged<'a>(
-        &self,
-        processes: &'a [Process],
-        others: &mut HashSet<Identity>,
-    ) -> Vec<Tagged<'a>> {
+    /// The processes with a tag of this server, except `ended` ones. Blocks while tags are read.
+    fn tagged<'a>(&self, seen: &Seen<'a>, ended: &HashSet<i32>) -> Vec<Tagged<'a>> {
+        // Whoever looks at the same time finds what is read here.
+        let mut tags = lock(&self.tags);
+        let mut bystanders = HashMap::new();
         let mut tagged = vec![];
-        for process in processes {
-            if others.contains(&process.identity()) {
-                continue;
-            }
-            match self.run_of(process) {
-                None => drop(others.insert(process.identity())),
-                Some(_) if self.is_no_script(process, processes) => (),
-                Some(number) => tagged.push((process, number)),
+        for process in seen.all.iter().filter(|process| !ended.contains(&process.id)) {
+            let tag = tags.entry(process.identity()).or_insert_with(|| self.run_of(process));
+            if let Some(number) = *tag
+                && !self.is_no_script(process, seen, &mut bystanders)
+            {
+                tagged.push((process, number));
             }
         }
         // Processes that are gone need not be known any longer.
-        let there: HashSet<Identity> = processes.iter().map(Process::identity).collect();
-        others.retain(|known| there.contains(known));
+        let there: HashSet<Identity> = seen.all.iter().map(Process::identity).collect();
+        tags.retain(|known, _| there.contains(known));
         tagged
     }
 
@@ -236,7 +252,13 @@ impl ProcessTree {
     /// a process that the server started for something else. The server has the tag of a run while it
     /// starts that, and whatever else starts meanwhile inherits it. Scripts have the variable, too.
     /// What the system made a child of the server when its parent ended is told from those.
-    fn is_no_script(&self, process: &Process, all: &[Process]) -> bool {
+    /// `known` has what was found out of children of the server already.
+    fn is_no_script(
+        &self,
+        process: &Process,
+        seen: &Seen<'_>,
+        known: &mut HashMap<i32, bool>,
+    ) -> bool {
         let server = own_id();
         let mut ancestor = process;
         loop {
@@ -244,15 +266,15 @@ impl ProcessTree {
                 return true;
             }
             if ancestor.parent == server {
-                let has_variable = self.run_by_variable(ancestor.id).is_some();
-                let is_bystander =
-                    is_bystander(has_variable, filters(ancestor.id), filters(server));
-                // Otherwise what was read may be of another process, which has its number by now.
-                return is_bystander || !ancestor.is_there();
+                return *known.entry(ancestor.id).or_insert_with(|| {
+                    let has_variable = self.run_by_variable(ancestor.id).is_some();
+                    let is_bystander =
+                        is_bystander(has_variable, filters(ancestor.id), filters(server));
+                    // Otherwise what was read may be of another process, which has its number by now.
+                    is_bystander || !ancestor.is_there()
+                });
             }
-            let Some(parent) = all.iter().find(|other| other.id == ancestor.parent) else {
-                return false;
-            };
+            let Some(parent) = seen.by_id.get(&ancestor.parent) else { return false };
             ancestor = parent;
         }
     }
@@ -260,35 +282,35 @@ impl ProcessTree {
     /// Ends every process of a run, wherever it went. Its first has ended.
     fn end_run(&self, number: u64) {
         let all = processes();
-        let is_of_it = |process: &&Process| self.run_of(process) == Some(number);
-        all.iter()
-            .filter(is_of_it)
-            .filter(|one| !self.is_no_script(one, &all))
-            .for_each(Process::end);
+        let tagged = self.tagged(&Seen::new(&all), &HashSet::new());
+        let of_it: Vec<&Process> =
+            tagged.into_iter().filter(|(_, of)| *of == number).map(|(one, _)| one).collect();
+        end_all(&of_it);
     }
 }
 
 /// All processes at one time.
 struct Seen<'a> {
+    all: &'a [Process],
+    by_id: HashMap<i32, &'a Process>,
     by_group: HashMap<i32, Vec<&'a Process>>,
     by_parent: HashMap<i32, Vec<&'a Process>>,
-    tagged: Vec<Tagged<'a>>,
 }
 
 impl<'a> Seen<'a> {
-    fn new(processes: &'a [Process], tagged: Vec<Tagged<'a>>) -> Self {
+    fn new(all: &'a [Process]) -> Self {
         let (mut by_group, mut by_parent) =
             (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
-        for process in processes {
+        for process in all {
             by_group.entry(process.group).or_default().push(process);
             by_parent.entry(process.parent).or_default().push(process);
         }
-        Self { by_group, by_parent, tagged }
+        let by_id = all.iter().map(|process| (process.id, process)).collect();
+        Self { all, by_id, by_group, by_parent }
     }
 
-    /// The processes of a run: those of its group, all that came of them, and those that left both
-    /// and still have the tag.
-    fn of_run(&self, leader: Pid, number: u64) -> HashMap<i32, &'a Process> {
+    /// The processes of a group, and all that came of them. Those that left both have the tag.
+    fn descendants(&self, leader: Pid) -> HashMap<i32, &'a Process> {
         let leader = leader.as_raw_pid();
         let group = self.by_group.get(&leader).into_iter().flatten();
         let mut all: HashMap<i32, &Process> = group.map(|one| (one.id, *one)).collect();
@@ -300,10 +322,12 @@ impl<'a> Seen<'a> {
                 }
             }
         }
-        let left = self.tagged.iter().filter(|(one, of)| *of == number && !one.is_dead);
-        all.extend(left.map(|(process, _)| (process.id, *process)));
         all
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until something runs. Gives nothing when the tree is gone.
@@ -323,8 +347,8 @@ async fn until_something_runs(tree: &Weak<ProcessTree>) -> Option<Arc<ProcessTre
 }
 
 impl Run {
-    /// Notes what it has more of than its share.
-    fn judge<'a>(&self, all: impl Iterator<Item = &'a Process>) {
+    /// Notes what it has more of than its share, and gives whether there is such a thing.
+    fn judge<'a>(&self, all: impl Iterator<Item = &'a Process>) -> bool {
         let (mut count, mut memory, mut ticks) = (0, 0, 0);
         for process in all {
             count += 1;
@@ -340,10 +364,22 @@ impl Run {
         } else if let Some(most) = share.cpu.filter(|most| cpu > *most) {
             format!("it computed for more than {} s", most.as_secs())
         } else {
-            return;
+            return false;
         };
-        self.exceeded.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        lock(&self.exceeded).get_or_insert(why);
         self.changed.notify_one();
+        true
+    }
+
+    /// Kills its processes at once: on a machine that they keep busy, whoever waits for the run would
+    /// do so much later. The first process is reaped by that one.
+    fn end<'a>(&self, leader: Pid, all: impl Iterator<Item = &'a Process>) {
+        if let Some(group) = self.group.get() {
+            group.signal(Signal::KILL);
+        }
+        let leader = leader.as_raw_pid();
+        let left: Vec<&Process> = all.filter(|process| process.group != leader).collect();
+        end_all(&left);
     }
 }
 
@@ -373,12 +409,16 @@ impl Tracked {
     pub(super) async fn exceeded(&self) -> String {
         loop {
             let changed = self.run.changed.notified();
-            let why = self.run.exceeded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(why) = why {
+            if let Some(why) = self.excess() {
                 return why;
             }
             changed.await;
         }
+    }
+
+    /// What it has more of than its share, in words.
+    pub(super) fn excess(&self) -> Option<String> {
+        lock(&self.run.exceeded).clone()
     }
 }
 
