@@ -10,8 +10,11 @@ use std::{
     },
     time::Duration,
 };
-use tokio::io::{AsyncBufReadExt, BufReader};
-use zcp::{Args, Catalog, Live, Mcp, Runtime, Server, Tool};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::unix::pipe,
+};
+use zcp::{Args, Catalog, Live, Mcp, Pipe, Runtime, Server, Tool, Transport};
 use zcp_client::{
     Client, Endpoint, Http, Process, Sse2024, Ws,
     transport::Opened,
@@ -99,6 +102,46 @@ impl Endpoint for Near {
     }
 }
 
+/// A server in this process behind the standard streams of another: what a client of stdio starts
+/// passes them on, by two named pipes.
+struct Stdio {
+    runtime: Runtime,
+    pipes: Folder,
+}
+
+impl Stdio {
+    fn new(runtime: Runtime, name: &str) -> Self {
+        let pipes = Folder::new(name);
+        let made = ["in", "out"].map(|pipe| pipes.0.join(pipe));
+        let made = std::process::Command::new("mkfifo").args(made).status();
+        assert!(made.expect("mkfifo runs").success());
+        Self { runtime, pipes }
+    }
+}
+
+impl Endpoint for Stdio {
+    fn open(&self) -> BoxFuture<'_, zcp_client::Result<Opened>> {
+        let (runtime, folder) = (self.runtime.clone(), self.pipes.0.clone());
+        Box::pin(async move {
+            let program = Process::new("sh").args(["-c", "cat out & cat > in; wait"]);
+            let opened = program.folder(&folder).open().await?;
+            opened.end.spawn(|stop| async move {
+                // Opening one waits for the other end.
+                let (input, output) = tokio::task::spawn_blocking(move || {
+                    let output = fs::File::options().write(true).open(folder.join("out"));
+                    (fs::File::open(folder.join("in")), output)
+                })
+                .await
+                .expect("it does not panic");
+                let input = pipe::Receiver::from_file(input.expect("a pipe")).expect("a pipe");
+                let output = pipe::Sender::from_file(output.expect("a pipe")).expect("a pipe");
+                Pipe { input, output }.serve(runtime, stop).await.expect("pipes do not fail");
+            });
+            Ok(opened)
+        })
+    }
+}
+
 /// A server with scripts, a mounted server and functions of its own, and how often the latter two
 /// were called.
 async fn server(folder: &Folder) -> (Runtime, [Arc<AtomicUsize>; 2]) {
@@ -131,7 +174,8 @@ async fn said(client: &Client, tool: &str, what: &str) -> (bool, String) {
     (done["isError"] == true, text(&done).to_owned())
 }
 
-/// What a policy must do, with tools of these prefixes. Clients of old revisions cannot be asked.
+/// What a policy must do, with tools of these prefixes. Clients of old revisions cannot be asked. Of
+/// the tools that share a limit, the first prefix's is called first and so the only one that runs.
 async fn is_guarded(wire: &str, client: &Client, prefixes: &[&str], can_ask: bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     let names = loop {
@@ -168,7 +212,26 @@ async fn is_guarded(wire: &str, client: &Client, prefixes: &[&str], can_ask: boo
         assert!(!failed || why.contains("called too often"), "{wire} {prefix}: {why}");
         limited.push(failed);
     }
-    assert_eq!(limited.iter().filter(|failed| !**failed).count(), 1, "{wire}: {limited:?}");
+    let expected: Vec<bool> = (0..prefixes.len()).map(|place| place > 0).collect();
+    assert_eq!(limited, expected, "{wire} {prefixes:?}");
+}
+
+/// What the audit log must say after [`is_guarded`].
+async fn is_audited(wire: &str, folder: &Folder, prefixes: &[&str], can_ask: bool) {
+    for (place, prefix) in prefixes.iter().enumerate() {
+        let tool = |kind: &str| written(folder, &format!("{prefix}_{kind}"));
+        until("every call is written down", || {
+            tool("no").len() == 2 && tool("ask").len() == 2 && tool("few").len() == 1
+        })
+        .await;
+        let both = [("denied".into(), Value::Null), ("allowed".into(), json!("ok"))];
+        assert_eq!(tool("no"), both, "{wire} {prefix}");
+        let limited = if place == 0 { "allowed" } else { "limited" };
+        assert_eq!(tool("few")[0].0, limited, "{wire} {prefix}");
+        let decided: Vec<_> = tool("ask").into_iter().map(|(decision, _)| decision).collect();
+        let first = if can_ask { "asked-yes" } else { "asked-no" };
+        assert_eq!(decided, [first, "asked-no"], "{wire} {prefix}");
+    }
 }
 
 /// What the audit log says of a tool: each decision, with its outcome.
@@ -185,15 +248,19 @@ fn written(folder: &Folder, tool: &str) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn one_policy_guards_scripts_mounts_and_handlers_on_every_transport() {
-    let wires: [(&str, Option<Revision>, bool); 6] = [
+    let wires: [(&str, Option<Revision>, bool); 9] = [
         ("direct", None, true),
+        ("stdio", Some(Revision::V2026_07_28), true),
+        ("stdio", Some(Revision::V2025_11_25), true),
+        ("stdio", Some(Revision::V2025_03_26), false),
         ("http", Some(Revision::V2026_07_28), true),
         ("http", Some(Revision::V2025_11_25), true),
         ("http", Some(Revision::V2025_03_26), false),
         ("ws", None, true),
         ("sse", Some(Revision::V2024_11_05), false),
     ];
-    for (number, (wire, revision, can_ask)) in wires.into_iter().enumerate() {
+    for number in 0..3 * wires.len() {
+        let (wire, revision, can_ask) = wires[number / 3];
         let folder = folder(&format!("guard-{number}"), POLICY);
         let (runtime, counts) = server(&folder).await;
         let http = HttpServer::with(runtime.clone(), |http| http).await;
@@ -203,27 +270,20 @@ async fn one_policy_guards_scripts_mounts_and_handlers_on_every_transport() {
             "sse" => {
                 client(Sse2024::new(Http::new(http.url("/sse")).expect("a URL")), revision).await
             }
+            "stdio" => {
+                client(Stdio::new(runtime, &format!("guard-pipes-{number}")), revision).await
+            }
             _ => client(Near(runtime), revision).await,
         };
-        let prefixes = ["script", "far", "rust"];
+        let mut prefixes = ["script", "far", "rust"];
+        // Whichever is called first, the other two are limited.
+        prefixes.rotate_left(number % 3);
         is_guarded(wire, &client, &prefixes, can_ask).await;
         // Two rules let each be called once, and only one of the three for the limit.
         let runs = fs::read_to_string(folder.0.join("ran")).unwrap_or_default().lines().count();
         let all = counts.iter().map(|count| count.load(Ordering::SeqCst)).sum::<usize>() + runs;
         assert_eq!(all, if can_ask { 7 } else { 4 }, "{wire}");
-        for prefix in prefixes {
-            let tool = |kind: &str| written(&folder, &format!("{prefix}_{kind}"));
-            until("every call is written down", || {
-                tool("no").len() == 2 && tool("ask").len() == 2 && tool("few").len() == 1
-            })
-            .await;
-            let both = [("denied".into(), Value::Null), ("allowed".into(), json!("ok"))];
-            assert_eq!(tool("no"), both, "{wire} {prefix}");
-            assert!(["allowed", "limited"].contains(&&*tool("few")[0].0), "{wire} {prefix}");
-            let decided: Vec<_> = tool("ask").into_iter().map(|(decision, _)| decision).collect();
-            let first = if can_ask { "asked-yes" } else { "asked-no" };
-            assert_eq!(decided, [first, "asked-no"], "{wire} {prefix}");
-        }
+        is_audited(wire, &folder, &prefixes, can_ask).await;
         client.close().await;
         http.close().await;
     }
@@ -241,7 +301,9 @@ async fn one_policy_guards_scripts_and_mounts_of_the_command() {
     write(&folder, "zcp.toml", &format!("[mounts.far]\ncommand = {command}\n"));
     let served = Process::new(zcp()).args(["serve", &folder.0.display().to_string(), "--stdio"]);
     let client = client(served, None).await;
-    is_guarded("stdio", &client, &["script", "far"], true).await;
+    let prefixes = ["far", "script"];
+    is_guarded("stdio", &client, &prefixes, true).await;
+    is_audited("stdio", &folder, &prefixes, true).await;
     client.close().await;
 }
 

@@ -245,7 +245,7 @@ async fn a_script_may_not_take_the_whole_machine() {
         &[
             ("tools/bomb.sh", "# Forks.\n# @limit processes 40\nbomb() { sleep 4717 & bomb; }; bomb"),
             // It leaves the group of the script, and has a new parent and no streams of it.
-            ("tools/away.sh", "# Forks.\n# @limit processes 40\nsetsid bash -c '(bomb() { sleep 4741 & bomb; }; bomb) &' < /dev/null > /dev/null 2>&1\nsleep 4741"),
+            ("tools/away.sh", "# Forks.\n# @limit processes 40\nsetsid bash -c '(bomb() { sleep 4791 & bomb; }; bomb) &' < /dev/null > /dev/null 2>&1\nsleep 4791"),
             ("tools/hog.py", "# Takes memory.\n# @limit memory 200MiB\nimport time\nall = []\nwhile True: all.append(bytearray(10 << 20)); time.sleep(0.01)"),
             ("tools/busy.sh", "# Computes.\n# @limit cpu 1s\nwhile true; do :; done"),
             ("tools/many.py", "# Opens files.\n# @limit files 32\nimport os\nfor _ in range(100): os.open('/dev/null', 0)"),
@@ -274,7 +274,7 @@ async fn a_script_may_not_take_the_whole_machine() {
     assert!(many.contains("Too many open files"), "{many}");
     assert_eq!(text(&result(&mut client, "fine", json!({})).await), "fine");
     until("they are gone", || {
-        running("sleep\x004717") + running("sleep\x004741") + running("bomb()") == 0
+        running("sleep\x004717") + running("sleep\x004791") + running("bomb()") == 0
     })
     .await;
 }
