@@ -319,6 +319,55 @@ fn validate_reports_mounts_that_serve_refuses() {
 }
 
 #[test]
+fn validate_reports_every_mount_that_serve_refuses() {
+    let folder = Folder::new("refused-all");
+    let x = folder.0.as_path();
+    write(&x.join("tools/plain.sh"), "# Does something.\necho\n");
+    let mounts = r#"
+[mounts.gone]
+folder = "nowhere"
+[mounts.missing]
+command = ["no-such-program-here"]
+[mounts.secret]
+command = ["true"]
+env = { K = "secret://env/NO_SUCH_SECRET" }
+unlocked = ["tols"]
+[mounts.two]
+command = ["true"]
+url = "http://127.0.0.1:1/mcp"
+[mounts.url]
+url = "gopher://x"
+"#;
+    write(&x.join("zcp.toml"), mounts);
+    write(&x.join("zcp.lock"), "<<<<<<< ours\n");
+    let refused = [
+        ("gone", "nowhere"),
+        ("secret", "NO_SUCH_SECRET"),
+        ("secret", "unknown value `tols`"),
+        ("two", "one of folder, command and url"),
+        ("url", "gopher"),
+        ("", "zcp.lock"),
+    ];
+    let served = run(x, &["serve", "--stdio"]);
+    let told = String::from_utf8_lossy(&served.stderr).into_owned();
+    let found = json_of(&run(x, &["--json", "validate", "."]));
+    let found: Vec<String> = found["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .map(ToString::to_string)
+        .filter(|finding| finding.contains("not mounted"))
+        .collect();
+    for (mount, why) in refused {
+        let names = |text: &str| text.contains(mount) && text.contains(why);
+        assert!(told.lines().any(names), "{mount} {why}: {told}");
+        assert_eq!(found.iter().filter(|one| names(one)).count(), 1, "{mount} {why}: {found:#?}");
+    }
+    assert!(found.iter().any(|one| one.contains("no-such-program-here")), "{found:#?}");
+    assert_eq!(found.len(), refused.len() + 1, "{found:#?}");
+}
+
+#[test]
 fn validate_refuses_a_sandbox_that_writes_programs() {
     let folder = Folder::new("writes-programs");
     for (path, is_refused) in [("tools", true), (".", true), ("/tmp", true), ("data", false)] {

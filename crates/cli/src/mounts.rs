@@ -1,9 +1,9 @@
 //! `[mounts]` of `zcp.toml`, as a gateway to other servers.
 
 use crate::project;
-use std::{error::Error, path::PathBuf};
-use zcp_gateway::{Builder, Gateway, Kind, LockFile, Mistake, Mount};
-use zcp_scripts::{Mount as Said, Processes, Scripts};
+use std::{collections::HashSet, error::Error, path::PathBuf};
+use zcp_gateway::{Builder, Gateway, Kind, LockFile, Mount};
+use zcp_scripts::{Mount as MountEntry, Processes, Scripts};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -16,56 +16,90 @@ pub(crate) struct Mounts {
 
 /// Mounts everything a project asks for. With `locked`, nothing is offered that is not in the lock
 /// file. Nothing is connected to yet.
-pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts> {
-    let mut processes = vec![];
+///
+/// # Errors
+///
+/// Fails with everything that is wrong with any of the mounts.
+pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts, Vec<String>> {
+    let (mut wrong, mut processes) = (vec![], vec![]);
     let mut gateway = Gateway::builder();
     // Folders first: they are the user's own.
     let (folders, servers): (Vec<_>, Vec<_>) =
         scripts.mounts().iter().partition(|(_, said)| said.folder.is_some());
     for (name, said) in folders.into_iter().chain(servers) {
-        let wrong = |why: Box<dyn Error>| in_file(name, &*why);
-        let mount = match check_way(said).map_err(wrong)? {
-            Way::Folder(folder) => {
-                let other =
-                    project::beside(scripts, &scripts.root().join(folder)).map_err(wrong)?;
-                for mistake in other.mistakes().borrow().iter() {
-                    tracing::warn!("[mounts.{name}]: left out: {mistake}");
-                }
-                if !other.mounts().is_empty() {
-                    tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");
-                }
-                processes.push(other.processes());
-                Mount::provider(other).always_readable("output://")
+        let mount = match mount(name, said, scripts, &mut processes).await {
+            Ok(mount) => Ok(mount),
+            Err(why) => {
+                wrong.push(in_file(name, why));
+                // Its name, prefix and patterns are checked all the same.
+                unopened(said)
             }
-            Way::Server => server(said, scripts).await.map_err(wrong)?,
         };
-        let is_server = said.folder.is_none();
-        let mount =
-            chosen(mount, said).map_err(wrong)?.locked(is_server && (said.locked || locked));
-        gateway = gateway.mount(name, mount);
+        let is_locked = said.folder.is_none() && (said.locked || locked);
+        match mount.and_then(|mount| chosen(mount, said)) {
+            Ok(mount) => gateway = gateway.mount(name, mount.locked(is_locked)),
+            Err(why) => wrong.push(in_file(name, why)),
+        }
     }
-    let gateway = gateway.lock_file(lock_file(scripts)).build().map_err(told)?;
-    Ok(Mounts { gateway, processes })
+    let path = lock_file(scripts);
+    let built = gateway.lock_file(&path).build();
+    if let Err(error) = &built {
+        wrong.extend(told(error));
+        // The lock file is read only if nothing else is wrong.
+        let is_unread = matches!(error, zcp_gateway::Error::Mounts(_));
+        wrong.extend(LockFile::read(&path).err().filter(|_| is_unread).iter().flat_map(told));
+    }
+    match built {
+        Ok(gateway) if wrong.is_empty() => Ok(Mounts { gateway, processes }),
+        _ => {
+            for processes in processes {
+                processes.end().await;
+            }
+            // A mount that is wrong in itself is refused for the same reason twice.
+            let mut known = HashSet::new();
+            wrong.retain(|why| known.insert(why.clone()));
+            Err(wrong)
+        }
+    }
 }
 
-/// What is wrong with what a project mounts, as far as that can be seen from here.
-pub(crate) fn mistakes(scripts: &Scripts) -> Vec<String> {
-    let wrong = |(name, said): (&String, &Said)| {
-        let unreachable = || match (&said.folder, &said.command) {
-            (Some(folder), _) if !scripts.root().join(folder).is_dir() => {
-                Some(format!("there is no folder {}", folder.display()))
-            }
-            (_, Some(words)) => {
-                let program = words.first().map(String::as_str).unwrap_or_default();
-                let found = which::which_in(program, std::env::var_os("PATH"), scripts.root());
-                found.err().map(|_| format!("`{program}` is not in PATH"))
-            }
-            _ => None,
-        };
-        let why = check(name, said).err().map(|why| why.to_string()).or_else(unreachable)?;
-        Some(in_file(name, why))
+/// One mount, opened. The processes of a folder's scripts are added to the others.
+async fn mount(
+    name: &str,
+    said: &MountEntry,
+    scripts: &Scripts,
+    processes: &mut Vec<Processes>,
+) -> Result<Mount> {
+    let Way::Folder(folder) = check_way(said)? else {
+        return server(said, scripts).await;
     };
-    scripts.mounts().iter().filter_map(wrong).collect()
+    let other = project::beside(scripts, &scripts.root().join(folder))?;
+    for mistake in other.mistakes().borrow().iter() {
+        tracing::warn!("[mounts.{name}]: left out: {mistake}");
+    }
+    if !other.mounts().is_empty() {
+        tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");
+    }
+    processes.push(other.processes());
+    Ok(Mount::provider(other).always_readable("output://"))
+}
+
+/// A mount as far as it is known without its secrets, and without reaching it.
+fn unopened(said: &MountEntry) -> Result<Mount> {
+    Ok(match check_way(said)? {
+        Way::Folder(_) => Mount::provider(zcp::Live::default()),
+        Way::Server => way(said),
+    })
+}
+
+/// Mounts whose programs are not installed here. `zcp serve` goes on without them.
+pub(crate) fn not_installed(scripts: &Scripts) -> Vec<String> {
+    let missing = |(name, said): (&String, &MountEntry)| {
+        let program = said.command.as_ref()?.first()?;
+        let found = which::which_in(program, std::env::var_os("PATH"), scripts.root());
+        found.err().map(|_| in_file(name, format!("`{program}` is not in PATH")))
+    };
+    scripts.mounts().iter().filter_map(missing).collect()
 }
 
 /// What the servers a project mounts offer now, for a new lock file.
@@ -78,6 +112,7 @@ pub(crate) async fn listed(scripts: &Scripts) -> Result<LockFile> {
             gateway = gateway.mount(name, chosen(mount, said).map_err(wrong)?);
         }
     }
+    let told = |error| told(&error).join("\n");
     let gateway = gateway.build().map_err(told)?;
     Ok(gateway.describe().await.map_err(told)?.with_path(lock_file(scripts)))
 }
@@ -94,7 +129,7 @@ enum Way<'a> {
 }
 
 /// Exactly one of a folder, a command and a URL.
-fn check_way(said: &Said) -> Result<Way<'_>> {
+fn check_way(said: &MountEntry) -> Result<Way<'_>> {
     match (&said.folder, &said.command, &said.url) {
         (Some(folder), None, None) => Ok(Way::Folder(folder)),
         (None, Some(_), None) | (None, None, Some(_)) => Ok(Way::Server),
@@ -102,21 +137,8 @@ fn check_way(said: &Said) -> Result<Way<'_>> {
     }
 }
 
-/// What can be known of a mount without its secrets, and without reaching it.
-fn check(name: &str, said: &Said) -> Result<()> {
-    let mount = match check_way(said)? {
-        Way::Folder(_) => Mount::provider(zcp::Live::default()),
-        Way::Server => way(said),
-    };
-    let gateway = Gateway::builder().mount(name, chosen(mount, said)?);
-    match gateway.mistakes().into_iter().next() {
-        Some(Mistake { why, .. }) => Err(why.into()),
-        None => Ok(()),
-    }
-}
-
 /// A server as `zcp.toml` describes it, with its secrets.
-async fn server(said: &Said, scripts: &Scripts) -> Result<Mount> {
+async fn server(said: &MountEntry, scripts: &Scripts) -> Result<Mount> {
     let mut mount = way(said);
     if said.url.is_some() {
         for (name, value) in &said.headers {
@@ -132,7 +154,7 @@ async fn server(said: &Said, scripts: &Scripts) -> Result<Mount> {
 }
 
 /// How a server is reached.
-fn way(said: &Said) -> Mount {
+fn way(said: &MountEntry) -> Mount {
     match &said.url {
         Some(url) => Mount::http(url),
         None => Mount::command(said.command.iter().flatten()),
@@ -140,7 +162,7 @@ fn way(said: &Said) -> Mount {
 }
 
 /// What of a mount is offered, and under which names.
-fn chosen(mount: Mount, said: &Said) -> Result<Mount> {
+fn chosen(mount: Mount, said: &MountEntry) -> Result<Mount> {
     let mut mount = said.prefix.iter().fold(mount, Mount::prefix);
     for name in &said.unlocked {
         mount = mount.unlocked(Kind::of_plural(name).ok_or_else(|| {
@@ -155,13 +177,12 @@ fn in_file(name: &str, why: impl std::fmt::Display) -> String {
     format!("[mounts.{name}] of zcp.toml: {why}")
 }
 
-/// Names the section of `zcp.toml` that a gateway's error is about.
-fn told(error: zcp_gateway::Error) -> String {
+/// What a gateway's error says, with the sections of `zcp.toml` that it is about.
+fn told(error: &zcp_gateway::Error) -> Vec<String> {
     match error {
         zcp_gateway::Error::Mounts(all) => {
-            let all: Vec<_> = all.iter().map(|one| in_file(&one.mount, &one.why)).collect();
-            all.join("\n")
+            all.iter().map(|one| in_file(&one.mount, &one.why)).collect()
         }
-        error => error.to_string(),
+        error => vec![error.to_string()],
     }
 }

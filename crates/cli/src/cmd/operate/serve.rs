@@ -165,7 +165,7 @@ fn open(path: &Path, background: &Background) -> Result<Scripts> {
 
 /// A folder's server, with what it mounts.
 async fn mounted(scripts: Scripts, serve: &Serve) -> Result<(Server, Project)> {
-    let mounts = mounts::open(&scripts, serve.locked).await?;
+    let mounts = mounts::open(&scripts, serve.locked).await.map_err(|wrong| wrong.join("\n"))?;
     let unseen = mounts.gateway.unseen();
     if serve.stdio && !unseen.is_empty() {
         let unseen = unseen.join(", ");

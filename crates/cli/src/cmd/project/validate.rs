@@ -76,22 +76,20 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
     findings::verdict(&findings, validate.strict, &fine, json)
 }
 
-/// Mounts that `zcp serve` would refuse. Nothing is connected to.
+/// Everything about mounts that `zcp serve` would refuse, and programs that are not installed. Nothing
+/// is connected to.
 async fn not_mounted(scripts: &Scripts) -> Vec<String> {
-    let mistakes = mounts::mistakes(scripts);
-    if !mistakes.is_empty() {
-        return mistakes;
-    }
+    let mut wrong = mounts::not_installed(scripts);
     match mounts::open(scripts, false).await {
         Ok(mounts) => {
             mounts.gateway.close().await;
             for processes in mounts.processes {
                 processes.end().await;
             }
-            vec![]
         }
-        Err(why) => vec![why.to_string()],
+        Err(refused) => wrong.extend(refused),
     }
+    wrong
 }
 
 /// What callers of a tool may stumble over.
