@@ -336,6 +336,59 @@ async fn a_folder_beside_others_keeps_its_own_policy() {
 }
 
 #[tokio::test]
+async fn each_of_two_policies_asks_for_itself() {
+    let folder = folder("guard-both", "default = 'ask'");
+    write(&folder, "outer.toml", "default = 'ask'");
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let guard = Guard::new(Policy::file(folder.0.join("outer.toml")).expect("it is right"));
+        let server = Server::new("all").provide(open(&folder)).gate(guard);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        // Yes to the first question, and no to the second, though both read the same.
+        let client = Client::builder("t", "1").revision(revision).elicit(move |_| {
+            let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+            let action = if is_first { Action::Accept } else { Action::Decline };
+            async move { Ok(ElicitResult { action, content: is_first.then(|| json!({})) }) }
+        });
+        let client = client.connect(Near(server.build().expect("no mistakes"))).await;
+        let (failed, why) = said(&client.expect("it is reached"), "script_no", "it").await;
+        assert!(failed && why.contains("the user said no"), "{revision:?}: {why}");
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "{revision:?}");
+    }
+    assert!(!folder.0.join("ran").exists());
+}
+
+#[tokio::test]
+async fn calls_of_tools_that_nobody_may_call_are_logged() {
+    let policy = "audit = 'audit.jsonl'\n[[rules]]\ntool = '*_no'\naction = 'deny'\n\
+        message = 'There is no cake left.'\n[[rules]]\ntool = '*_hidden'\naction = 'hide'\n";
+    let folder = folder("guard-unlisted", policy);
+    let (runtime, counts) = server(&folder).await;
+    let client = client(Near(runtime), None).await;
+    is_listed(&client, "far_ask").await;
+    for prefix in ["script", "far", "rust"] {
+        let tools = client.list_tools().await.expect("tools");
+        let [denied, hidden] = ["no", "hidden"].map(|kind| format!("{prefix}_{kind}"));
+        assert!(tools.iter().all(|tool| tool.name != denied && tool.name != hidden));
+        let (failed, why) = said(&client, &denied, "it").await;
+        assert!(failed && why.contains("There is no cake left"), "{why}");
+        // Whatever it is given, a hidden tool is told from none by nobody.
+        for args in [json!({ "what": "it" }), json!({ "what": 5, "WHAT": 6 })] {
+            let why = async |name: &str| {
+                let call = client.tool(name).args(args.clone()).send().await;
+                format!("{:?}", call.expect_err("it is not there")).replace(name, "NAME")
+            };
+            assert_eq!(why(&hidden).await, why("never_there").await);
+        }
+        until("every call is written down", || written(&folder, &hidden).len() == 2).await;
+        assert_eq!(written(&folder, &denied), [("denied".into(), Value::Null)]);
+        assert_eq!(written(&folder, &hidden)[0], ("denied".into(), Value::Null));
+    }
+    assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [0, 0]);
+    assert!(!folder.0.join("ran").exists());
+}
+
+#[tokio::test]
 async fn a_name_that_is_given_twice_never_reaches_a_guarded_tool() {
     let folder = folder("guard-twice", POLICY);
     let (runtime, counts) = server(&folder).await;
@@ -411,7 +464,8 @@ async fn a_program_of_its_own_has_a_policy_and_observers() {
         assert!(std::time::Instant::now() < deadline, "it is still listed");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    client.tool("few").send().await.expect_err("it is not there");
+    let refused = client.tool("few").send().await.expect("an answer");
+    assert!(refused.is_error, "{refused:?}");
     for wrong in ["default = 'alow'", "[[rules]\n"] {
         write(&folder, "wrong.toml", wrong);
         let why = Policy::file(folder.0.join("wrong.toml")).expect_err("it is wrong").to_string();

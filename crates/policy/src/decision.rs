@@ -45,6 +45,17 @@ pub(crate) enum Action {
     Ask,
 }
 
+/// Whether a tool can be called at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// By somebody, with some arguments.
+    Callable,
+    /// By nobody. Callers are told why.
+    Denied,
+    /// By nobody. Callers are told that there is no such tool.
+    Hidden,
+}
+
 /// An argument's name as policies compare names: letters are upper case, everything else but digits
 /// is `_`. Scripts get arguments as variables of these names, where `Path` and `path` are one.
 pub fn argument_key(name: &str) -> String {

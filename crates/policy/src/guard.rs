@@ -1,7 +1,7 @@
 //! The gate that enforces a policy, and whoever is told of calls.
 
 use crate::{
-    decision::is_read_only,
+    decision::{Reach, is_read_only},
     guarded_call::Record,
     observed::Observed,
     policy::Policy,
@@ -72,7 +72,7 @@ impl Guard {
 
 impl Gate for Guard {
     fn offers(&self, tool: &Tool) -> bool {
-        self.policy().lists(&tool.name, is_read_only(tool))
+        self.policy().reach(&tool.name, is_read_only(tool)) == Reach::Callable
     }
 
     fn call(self: Arc<Self>, call: GatedCall) -> BoxFuture<'static, Result<Output>> {

@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{Audit, Line},
-    decision::{Action, Caller, Verdict, is_read_only},
+    decision::{Action, Caller, Reach, Verdict, is_read_only},
     judge::Judged,
     notes::{Ended, Redact},
     observed::{Observed, Outcome, result},
@@ -11,6 +11,7 @@ use crate::{
     told::{CALLS, Told, is_logged},
 };
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use std::{
     sync::Arc,
     time::{Instant, SystemTime},
@@ -18,7 +19,7 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 use zcp::{Answer, CallError, Ctx, GatedCall, Notes, Output, PeerAddress, Result};
 
-/// What the name of the question to the user is kept by.
+/// What the key of a question to the user begins with. Scripts cannot keep or read such keys.
 const QUESTION: &str = "zcp.policy";
 /// How much of an argument, and how many, a user is shown.
 const SHOWN: usize = 300;
@@ -71,6 +72,8 @@ pub(crate) struct Record {
     args: Map<String, Value>,
     decision: Decision,
     rule: String,
+    /// How many gates stand before this one.
+    depth: usize,
     begun: Instant,
     is_told: bool,
 }
@@ -87,6 +90,7 @@ impl Record {
             args: Map::new(),
             decision: Decision::None,
             rule: String::new(),
+            depth: call.depth(),
             begun: Instant::now(),
             is_told: false,
         }
@@ -94,8 +98,15 @@ impl Record {
 
     /// Makes the call, if that may be.
     pub(crate) async fn make(mut self, call: GatedCall) -> Result<Output> {
-        let done = self.call(call).await;
+        let reach = self.policy.reach(&self.tool, is_read_only(call.tool()));
+        let mut done = match reach {
+            Reach::Callable => self.call(call).await,
+            Reach::Denied | Reach::Hidden => Err(self.refuse(&call)),
+        };
         self.end(&done);
+        if reach == Reach::Hidden {
+            done = Err(CallError::NotFound("unknown tool".to_owned()));
+        }
         // The log entry is written before the client gets the answer.
         if let Some(audit) = self.required_log()
             && let Err(error) = audit.written(&self.told.log).await
@@ -103,6 +114,14 @@ impl Record {
             tracing::warn!("{}: {error}", audit.path.display());
         }
         done
+    }
+
+    /// Refuses a call that nobody may make, whatever its arguments are.
+    fn refuse(&mut self, call: &GatedCall) -> CallError {
+        self.args = call.arguments().map(|(args, _)| args).unwrap_or_default();
+        let reads_only = is_read_only(call.tool());
+        let verdict = self.policy.decide(&self.tool, reads_only, &self.caller, &self.args);
+        self.denied(&verdict.rule, verdict.message.as_deref())
     }
 
     fn required_log(&self) -> Option<Arc<Audit>> {
@@ -201,8 +220,10 @@ impl Record {
         self.decision = Decision::Asked;
         let question = question(&self.tool, verdict.message.as_deref(), &self.args, schema);
         let form = json!({ "type": "object", "properties": {} });
-        // Nobody can answer before the question: its name cannot be guessed.
-        let key = self.ctx.once(QUESTION, async || Ok(zcp::random_name())).await?;
+        // Nobody can answer before the question: its name cannot be guessed. Each gate that a call
+        // passes has a name of its own, and so has each question.
+        let place = question_key(self.depth, &self.tool, &self.rule, &question);
+        let key = self.ctx.once(&place, async || Ok(zcp::random_name())).await?;
         let answer = self.ctx.ask_with::<Value>(&key, &question, form).await;
         let why = match answer {
             Ok(Answer::Accept(_)) => {
@@ -315,6 +336,13 @@ fn refusal(tool: &str, why: &str) -> CallError {
         "`{tool}` was not run: {why}. The same call will be refused again: do without it, or ask \
          the user to talk to whoever runs this server."
     ))
+}
+
+/// Where the name of a question is kept: a yes counts for one question of one gate.
+fn question_key(depth: usize, tool: &str, rule: &str, question: &str) -> String {
+    let digest = Sha256::digest(json!([tool, rule, question]).to_string());
+    let digest: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("{QUESTION}.{depth}.{digest}")
 }
 
 /// A text in which nothing moves, hides or breaks lines.

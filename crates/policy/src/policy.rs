@@ -2,7 +2,7 @@
 
 use crate::{
     audit::Audit,
-    decision::{Action, Caller, Verdict},
+    decision::{Action, Caller, Reach, Verdict},
     judge::Judge,
     rules::Rules,
 };
@@ -122,10 +122,13 @@ impl Policy {
         is_said || self.allowlist.is_some() || self.judge.is_some()
     }
 
-    /// Whether anybody could ever call a tool.
-    pub(crate) fn lists(&self, tool: &str, reads_only: bool) -> bool {
+    /// Whether anybody could ever call a tool. Others are not listed.
+    pub(crate) fn reach(&self, tool: &str, reads_only: bool) -> Reach {
         let allowed = self.allowlist.as_ref().is_none_or(|list| list.has(tool));
-        !self.is_closed && allowed && self.rules.allow_sometimes(tool, reads_only)
+        match self.rules.reach(tool, reads_only) {
+            Reach::Callable if self.is_closed || !allowed => Reach::Denied,
+            reach => reach,
+        }
     }
 
     /// An argument that it is about and that was given in two spellings.

@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{Arguments, Audit},
-    decision::{Action, Caller, Verdict, argument_key},
+    decision::{Action, Caller, Reach, Verdict, argument_key},
     pattern::Pattern,
     rule_limits::{Rate, RuleLimits},
 };
@@ -137,19 +137,21 @@ impl Rules {
     }
 
     /// Whether there is anybody who may call a tool with any arguments.
-    pub(crate) fn allow_sometimes(&self, tool: &str, reads_only: bool) -> bool {
-        if self.read_only && !reads_only {
-            return false;
-        }
+    pub(crate) fn reach(&self, tool: &str, reads_only: bool) -> Reach {
+        let is_closed = self.read_only && !reads_only;
         for rule in self.rules.iter().filter(|rule| rule.is_of(tool)) {
             if Action::from(rule.action) != Action::Deny {
-                return true;
+                return if is_closed { Reach::Denied } else { Reach::Callable };
             }
             if rule.is_unconditional() {
-                return false;
+                let is_hidden = rule.action == Written::Hide;
+                return if is_hidden { Reach::Hidden } else { Reach::Denied };
             }
         }
-        self.otherwise != Action::Deny
+        match is_closed || self.otherwise == Action::Deny {
+            true => Reach::Denied,
+            false => Reach::Callable,
+        }
     }
 
     pub(crate) fn decide(
@@ -374,11 +376,13 @@ mod tests {
             { "tool": "[a-d]", "client": "*", "action": "hide" },
             { "tool": "d", "action": "allow" },
         ]}));
-        let listed = ["a", "b", "c", "d", "e"].map(|tool| rules.allow_sometimes(tool, false));
-        assert_eq!(listed, [true, false, true, false, true]);
+        let listed = ["a", "b", "c", "d", "e"].map(|tool| rules.reach(tool, false));
+        let (callable, hidden) = (Reach::Callable, Reach::Hidden);
+        assert_eq!(listed, [callable, hidden, callable, hidden, callable]);
         let reads = self::rules(json!({ "read_only": true, "rules": [] }));
-        assert!(reads.allow_sometimes("a", true) && !reads.allow_sometimes("a", false));
-        assert!(!self::rules(json!({ "default": "deny" })).allow_sometimes("a", true));
+        assert_eq!([true, false].map(|only| reads.reach("a", only)), [callable, Reach::Denied]);
+        let none = self::rules(json!({ "default": "deny" }));
+        assert_eq!(none.reach("a", true), Reach::Denied);
     }
 
     #[test]

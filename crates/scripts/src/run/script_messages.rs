@@ -17,6 +17,8 @@ const MOST_KEPT_BYTES: usize = 1024 * 1024;
 const LONGEST: u64 = 1024 * 1024;
 /// How often it is looked for questions in files.
 const LOOK: Duration = Duration::from_millis(50);
+/// What the keys of the server's own values begin with: scripts neither keep nor read them.
+const RESERVED: &str = "zcp.";
 /// How long an answer of the client's model may be unless the script says.
 const TOKENS: u32 = 1024;
 
@@ -123,6 +125,7 @@ impl<'a> Listener<'a> {
     /// Keeps a value. One that is not kept would have the script do twice what it wants done once, so
     /// that the call fails instead.
     async fn keep(&mut self, key: &str, value: &str) -> Result<()> {
+        is_free(key)?;
         let bytes = key.len() + value.len();
         let others = self.kept.iter().filter(|(other, _)| *other != key);
         let (count, sum) = others.fold((1, bytes), |(n, sum), (_, one)| (n + 1, sum + one.bytes));
@@ -229,6 +232,7 @@ impl<'a> Listener<'a> {
             }
             "roots" => json!({ "roots": self.ctx.roots(key).await? }),
             "once" => {
+                is_free(key)?;
                 let kept = self
                     .kept
                     .get(key)
@@ -332,6 +336,14 @@ pub(super) async fn answer_files(ctx: Option<&Ctx>, timer: &Timer, job: &Job) ->
         if let Err(error) = files.files.write(answer).await {
             tracing::warn!("a script cannot be answered: {error}");
         }
+    }
+}
+
+/// Whether a script may keep a value by this key.
+fn is_free(key: &str) -> Result<()> {
+    match key.starts_with(RESERVED) {
+        true => Err(CallError::new(format!("keys that begin with `{RESERVED}` are reserved"))),
+        false => Ok(()),
     }
 }
 

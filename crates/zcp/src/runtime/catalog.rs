@@ -30,6 +30,8 @@ pub struct Catalog {
     pub(super) tools: BTreeMap<String, Arc<ReadyTool>>,
     /// The same without an order: a name is found as fast among many as among few.
     pub(super) tools_by_name: HashMap<String, Arc<ReadyTool>, foldhash::fast::RandomState>,
+    /// Tools that a gate offers to nobody. They are not listed, and the gate refuses their calls.
+    pub(super) refused_tools: BTreeMap<String, Arc<ReadyTool>>,
     pub(super) resources: BTreeMap<String, Arc<ReadyResource>>,
     pub(super) templates: BTreeMap<String, Arc<ReadyResource>>,
     pub(super) unlisted: BTreeMap<String, Arc<ReadyResource>>,
@@ -171,6 +173,12 @@ impl Catalog {
             }
         }
         all.index(all.tools.keys().cloned().collect::<Vec<_>>());
+        all.refused_tools.clear();
+        for (name, tool) in &self.refused_tools {
+            let Some(new) = choose(ListKind::Tools, name) else { continue };
+            let renamed = Arc::new(tool.named(new.clone()));
+            all.refused_tools.entry(new).or_insert(renamed);
+        }
         all.prompts.clear();
         let is_left = |name: &str| {
             let is_prompt = self.prompts.contains_key(name);
@@ -206,6 +214,11 @@ impl Catalog {
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
         self.tools_by_name.get(name)
+    }
+
+    /// A tool that a gate offers to nobody.
+    pub(crate) fn find_refused_tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
+        self.refused_tools.get(name)
     }
 
     pub(crate) fn find_prompt(&self, name: &str) -> Option<&Arc<ReadyPrompt>> {

@@ -38,7 +38,7 @@ impl Core {
             }
             Op::CallTool { name, args } => {
                 let Some(tool) = catalog.find_tool(&name) else {
-                    return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
+                    return Box::pin(self.call_unlisted(&catalog, &name, args, ctx)).await;
                 };
                 match tasks::way(tool, &ctx.about().task) {
                     Way::Wait => (),
@@ -134,7 +134,7 @@ impl Core {
     ) -> Outcome {
         let catalog = self.catalog.borrow().clone();
         let Some(tool) = catalog.find_tool(&name) else {
-            return Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
+            return Box::pin(self.call_unlisted(&catalog, &name, args, ctx)).await;
         };
         let patient = Self { call_timeout: None, ..self.clone() };
         let output = match caught(|| tool.begin(self.input(args, ctx))) {
@@ -144,6 +144,27 @@ impl Core {
         match output.and_then(|output| caught(|| tool.checked(output))) {
             Ok(output) => Outcome::Tool(output),
             Err(error) => failed_tool(&name, error),
+        }
+    }
+
+    /// Calls a tool that is not in the list: its gate says why it is refused, and logs the call.
+    async fn call_unlisted(
+        &self,
+        catalog: &Catalog,
+        name: &str,
+        args: Option<ByteString>,
+        ctx: Ctx,
+    ) -> Outcome {
+        let unknown = || Outcome::Fault(Fault::Unknown(format!("Unknown tool: {name}")));
+        let Some(tool) = catalog.find_refused_tool(name) else { return unknown() };
+        let output = match caught(|| tool.begin(self.input(args, ctx))) {
+            Ok(run) => self.guard(run).await,
+            Err(error) => Err(error),
+        };
+        match output {
+            Ok(output) => Outcome::Tool(output),
+            Err(CallError::NotFound(_)) => unknown(),
+            Err(error) => failed_tool(name, error),
         }
     }
 

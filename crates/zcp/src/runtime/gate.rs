@@ -22,6 +22,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
 };
@@ -31,8 +32,9 @@ use zcp_wire::mcp::{InputRequest, logging::Level, tools::Tool as Listed};
 /// Decides about calls of tools. [`Server::gate`](crate::Server::gate) puts it in front of all of a
 /// server's tools, [`Catalog::behind`] in front of those of one catalog.
 pub trait Gate: Send + Sync + 'static {
-    /// Returns whether anybody could ever call a tool. Other tools are not listed, and unknown to
-    /// whoever calls them.
+    /// Returns whether anybody could ever call a tool. Other tools are not listed. A call of one
+    /// still reaches [`call`](Self::call), which can log it and say why it is refused; with
+    /// [`CallError::NotFound`] the caller is told that there is no such tool.
     fn offers(&self, tool: &Listed) -> bool;
 
     /// Makes a call with [`GatedCall::run`], or refuses it with an error.
@@ -77,9 +79,17 @@ impl GatedCall {
         self.notes.clone()
     }
 
+    /// Returns how many gates the call has passed before this one: the outermost has 0. Gates that
+    /// keep or ask something tell their keys apart by it.
+    pub fn depth(&self) -> usize {
+        self.notes.get::<Passed>().map_or(0, |passed| passed.0)
+    }
+
     /// Makes the call.
     pub async fn run(self) -> Result<Output> {
+        let passed = Passed(self.depth() + 1);
         let Self { tool, mut input, notes } = self;
+        notes.insert(passed);
         // Behind a second gate, both hear the same notes.
         if input.ctx.notes().is_none() {
             let reporter = input.ctx.reporter().clone();
@@ -94,6 +104,10 @@ impl fmt::Debug for GatedCall {
         f.debug_struct("GatedCall").field("tool", &self.tool.info.name).finish_non_exhaustive()
     }
 }
+
+/// The gates that a call has passed.
+#[derive(Clone, Copy)]
+struct Passed(usize);
 
 /// What a handler tells the gate before it, one value of a type: how a process ended, say.
 #[derive(Clone, Default)]
@@ -117,12 +131,16 @@ impl fmt::Debug for Notes {
 }
 
 impl Catalog {
-    /// Returns a catalog whose tools are behind a gate, without those that it does not offer.
+    /// Returns a catalog whose tools are behind a gate. Those that it does not offer are not listed.
     #[must_use]
     pub fn behind(&self, gate: &Arc<dyn Gate>) -> Self {
         let mut all = self.clone();
-        all.tools.retain(|_, tool| gate.offers(&tool.info));
-        all.tools.values_mut().for_each(|tool| *tool = Arc::new(gated(tool, gate)));
+        let (offered, refused): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.tools.into_iter().partition(|(_, tool)| gate.offers(&tool.info));
+        all.tools = offered;
+        all.refused_tools.extend(refused);
+        let both = all.tools.values_mut().chain(all.refused_tools.values_mut());
+        both.for_each(|tool| *tool = Arc::new(gated(tool, gate)));
         all.tools_by_name.clear();
         all.index(all.tools.keys().cloned().collect::<Vec<_>>());
         all

@@ -133,6 +133,9 @@ impl Catalog {
     pub fn merge(&mut self, other: &Self) {
         merge(&mut self.tools, &other.tools, "tool", &mut self.clashes);
         self.index(other.tools.keys().cloned());
+        for (name, tool) in &other.refused_tools {
+            self.refused_tools.entry(name.clone()).or_insert_with(|| tool.clone());
+        }
         self.merge_resources(other);
         merge(&mut self.prompts, &other.prompts, "prompt", &mut self.clashes);
         merge(&mut self.skills, &other.skills, "skill", &mut self.clashes);
