@@ -1,20 +1,27 @@
 //! Everything the official conformance suite looks for, and a little more: a normal user of the
 //! public API.
 //!
-//! `cargo run --release -p zcp --features redis,sqlite --example everything -- --http
-//! 127.0.0.1:8787` (or `--stdio`), with state in `--data FILE` or `--store redis://…`
+//! `cargo run --release -p zcp --example everything -- --http 127.0.0.1:8787` (or `--stdio`). With the
+//! features `sqlite` and `redis`, state is in `--data FILE` or `--store redis://…`.
 
 mod server;
 
 use std::{net::SocketAddr, path::PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+#[cfg(feature = "redis")]
+use zcp::store::redis::Redis;
+#[cfg(feature = "sqlite")]
+use zcp::store::sqlite::Sqlite;
+use zcp::{Http, Server, Stdio};
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 use zcp::{
-    Http, KeyRing, Server, Stdio,
-    store::{Store, StoreResult, redis::Redis, sqlite::Sqlite},
+    KeyRing,
+    store::{Store, StoreResult},
 };
 
 /// State and keys in a store, which may be shared by several of these.
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 async fn kept_in(store: impl Store, server: Server) -> StoreResult<Server> {
     let keys = KeyRing::kept_in(&store).await?;
     Ok(server.store(store).keys(keys))
@@ -31,7 +38,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--stdio" => stdio = Some(Stdio),
             "--http" => http = Some(Http::new(value()?.parse::<SocketAddr>()?)),
             "--unix" => unix = Some(Http::unix(PathBuf::from(value()?))),
+            #[cfg(feature = "sqlite")]
             "--data" => server = kept_in(Sqlite::open(value()?)?, server).await?,
+            #[cfg(feature = "redis")]
             "--store" => server = kept_in(Redis::new(&value()?)?, server).await?,
             "--page-size" => server = server.page_size(value()?.parse()?),
             other => return Err(format!("unknown option {other}").into()),

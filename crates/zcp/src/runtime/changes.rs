@@ -4,7 +4,14 @@ use crate::store::{Bound, Store, StoreError};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 const LOG: &str = "changes";
 /// Whoever is further behind than this is told that anything may have changed.
@@ -33,24 +40,36 @@ pub enum Change {
 #[derive(Clone)]
 pub(crate) struct Changes {
     store: Arc<dyn Store>,
+    /// The last position that is known, so that the log is not read to learn where it ends.
+    known: Arc<AtomicU64>,
 }
 
 impl Changes {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { store, known: Arc::default() }
     }
 
     /// Tells everybody who listens, in this process or another.
     pub(crate) async fn announce(&self, change: &Change) -> Result<(), StoreError> {
         let entry =
             serde_json::to_vec(change).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-        self.store.append(LOG, Bytes::from(entry), Bound::entries(KEEP), None).await.map(drop)
+        let position =
+            self.store.append(LOG, Bytes::from(entry), Bound::entries(KEEP), None).await?;
+        self.known.fetch_max(position, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Where the log ends now.
     pub(crate) async fn position(&self) -> u64 {
-        let held = self.store.after(LOG, 0).await.unwrap_or_default();
-        held.last().map_or(0, |(position, _)| *position)
+        let known = self.known.load(Ordering::Relaxed);
+        let (known, held) = match self.store.after(LOG, known).await {
+            // Another process told of more than the log holds, or the store was emptied.
+            Err(StoreError::Gone) => (0, self.store.after(LOG, 0).await.unwrap_or_default()),
+            held => (known, held.unwrap_or_default()),
+        };
+        let position = held.last().map_or(known, |(position, _)| *position);
+        self.known.store(position, Ordering::Relaxed);
+        position
     }
 
     /// Changes after a position, each with its own, as they come.

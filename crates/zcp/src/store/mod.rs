@@ -1,5 +1,6 @@
 //! Where anything that outlives a request is kept: bytes by key, and logs by key.
 
+pub(crate) mod counted_logs;
 mod expiring;
 pub mod memory;
 mod memory_log;

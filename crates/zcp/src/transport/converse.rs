@@ -2,7 +2,7 @@
 
 use super::{
     outbox::Outbox,
-    weight::{NoRoom, Own, Weight, check_values},
+    weight::{NoRoom, Own, UNDER_WAY, Weight, check_values},
 };
 use crate::{auth::PeerAddress, protocol::mcp::Mcp, sync::holding};
 use bytes::Bytes;
@@ -89,10 +89,14 @@ impl Conversation {
                 self.refuse(RpcError::invalid_request(why));
             }
             Ok(Message::Batch(batch)) => {
-                match (self.weigh(text.len(), extensions), batch.frames(BATCH)) {
-                    (_, Err(malformed)) => self.say(malformed.into()),
-                    (Err(_), _) => self.refuse(RpcError::internal(NoRoom::WHY)),
-                    (Ok(weight), Ok(frames)) => self.batch(frames, &carrying(extensions, weight)),
+                let frames = match batch.frames(BATCH) {
+                    Ok(frames) => frames,
+                    Err(malformed) => return self.say(malformed.into()),
+                };
+                let bytes = text.len() + frames.len() * UNDER_WAY;
+                match self.weigh(bytes, extensions) {
+                    Ok(weight) => self.batch(frames, &carrying(extensions, weight)),
+                    Err(NoRoom) => self.refuse(RpcError::internal(NoRoom::WHY)),
                 }
             }
             Err(malformed) => self.say(malformed.into()),
@@ -118,20 +122,25 @@ impl Conversation {
             return refuse(RpcError::internal(NoRoom::WHY));
         };
         let frames = self.mcp.call(request, params, carrying(extensions, weight), None);
-        self.drive(frames, &self.under_way);
+        if let Err(NoRoom) = self.drive(frames, &self.under_way, extensions) {
+            refuse(RpcError::internal(NoRoom::WHY));
+        }
     }
 
     /// A notification or a response. They have a count of their own: a client whose calls fill the
     /// conversation can still cancel them.
     fn unanswered(&self, frame: Frame, bytes: usize, extensions: &Arc<Extensions>) {
-        let weight = self.weigh(bytes, extensions);
-        let (false, Ok(weight)) = (self.unanswered.is_full(), weight) else {
-            tracing::warn!("a notification or response is dropped: too many are under way");
-            return;
+        let driven = || {
+            if self.unanswered.is_full() {
+                return Err(NoRoom);
+            }
+            let carried = carrying(extensions, self.weigh(bytes, extensions)?);
+            let frames = self.mcp.send(frame, Extensions::clone(&carried));
+            self.drive(frames, &self.unanswered, extensions)
         };
-        let extensions = carrying(extensions, weight);
-        let frames = self.mcp.send(frame, Extensions::clone(&extensions));
-        self.drive(frames, &self.unanswered);
+        if let Err(NoRoom) = driven() {
+            tracing::warn!("a notification or response is dropped: too many are under way");
+        }
     }
 
     /// The room that a large message takes: of this conversation, and of the process.
@@ -151,16 +160,23 @@ impl Conversation {
     }
 
     /// Says what a message is answered with. Most calls are answered at once, and need no task.
-    fn drive(&self, mut frames: Frames, under_way: &UnderWay) {
+    /// What is not takes room for as long as it is under way; without room for it, it is stopped.
+    fn drive(
+        &self,
+        mut frames: Frames,
+        under_way: &UnderWay,
+        extensions: &Extensions,
+    ) -> Result<(), NoRoom> {
         while let Poll::Ready(next) = frames.at_once() {
-            let Some(frame) = next else { return };
+            let Some(frame) = next else { return Ok(()) };
             let is_last = matches!(frame, Frame::Response(_));
             self.say(frame);
             if is_last {
-                return;
+                return Ok(());
             }
         }
-        let (outbox, counted) = (self.outbox.clone(), under_way.add(1));
+        let counted = (under_way.add(1), self.weigh(UNDER_WAY, extensions)?);
+        let outbox = self.outbox.clone();
         self.tracker.spawn(async move {
             let _counted = counted;
             while let Some(frame) = frames.next().await {
@@ -169,6 +185,7 @@ impl Conversation {
                 }
             }
         });
+        Ok(())
     }
 
     /// Runs all of a batch at once; its responses leave together.

@@ -15,9 +15,11 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zcp_wire::{Request, RpcError, json::has_more_values};
 
-/// Bytes from which on a message counts. Smaller messages are bounded by the number of calls: those
-/// of one conversation have 4 MiB at most.
+/// Bytes from which on a message counts while it is read and answered at once.
 pub(crate) const LARGE: usize = 4 * 1024;
+/// What a message counts for, beside its own bytes, that is not answered at once: what it needs
+/// while it is under way.
+pub(crate) const UNDER_WAY: usize = 16 * 1024;
 /// Bytes of large messages under way in one process.
 pub(crate) const ALL: usize = 512 * 1024 * 1024;
 /// What is counted at a time.

@@ -31,6 +31,8 @@ use zcp_wire::mcp::tasks::TaskStatus;
 
 /// News of one task that are kept for whoever is slow.
 const NEWS: Bound = Bound { entries: 64, bytes: 256 * 1024 };
+/// News of a finished task: the last ones, for whoever is about to read them.
+const LAST_NEWS: Bound = Bound { entries: 64, bytes: 4 * 1024 };
 /// Tasks one caller's list goes back to.
 const LISTED: usize = 1000;
 /// Bytes of an answer: it is in the record of its task from then on.
@@ -282,23 +284,30 @@ impl Engine {
             let (unchanged, left) = (If::Version(version), Some(record.left()));
             let text = record.to_bytes();
             let bytes = text.len();
-            if self.store.put(&key(id), text, unchanged, left).await? {
+            if !self.store.put(&key(id), text, unchanged, left).await? {
+                continue;
+            }
+            if !record.status.is_over() {
                 self.tell(id, &News::Changed, record.left()).await;
-                if record.status.is_over() {
-                    if record.args_apart {
-                        self.remove_args(id).await;
-                    }
-                    self.keep_few(id, &record, bytes).await;
-                }
                 return Ok(Some(record));
             }
+            self.append(id, &News::Changed, LAST_NEWS, record.left()).await;
+            if record.args_apart {
+                self.remove_args(id).await;
+            }
+            self.keep_few(id, &record, bytes + LAST_NEWS.bytes).await;
+            return Ok(Some(record));
         }
     }
 
     /// Tells those who watch a task. They look by themselves now and then, too.
     pub(super) async fn tell(&self, id: &str, news: &News, left: Duration) {
+        self.append(id, news, NEWS, left).await;
+    }
+
+    async fn append(&self, id: &str, news: &News, bound: Bound, left: Duration) {
         let text = serde_json::to_vec(news).unwrap_or_default();
-        if let Err(error) = self.store.append(&key(id), text.into(), NEWS, Some(left)).await {
+        if let Err(error) = self.store.append(&key(id), text.into(), bound, Some(left)).await {
             tracing::warn!("news of a task could not be told: {error}");
         }
     }

@@ -34,7 +34,8 @@ pub(super) async fn ready(State(http): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Who this is, what it speaks, and digests of what it offers.
+/// Who this is, what it speaks, and digests of what it offers. Instructions are for those who may
+/// open a conversation.
 pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
     let catalog = http.runtime.catalog();
     let digests = [
@@ -50,7 +51,6 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
         .collect();
     let page = json!({
         "serverInfo": http.runtime.info,
-        "instructions": http.runtime.instructions,
         "protocolVersions": versions(&http.runtime),
         "endpoints": { "mcp": "/mcp", "websocket": "/ws", "sse": "/sse" },
         "digests": digests,

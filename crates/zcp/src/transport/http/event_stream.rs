@@ -44,6 +44,8 @@ impl Event {
 
 /// What is after the text of an event.
 const END: &[u8] = b"\n\n";
+/// The wish to wait for a second before a stream is resumed, as a line of an event.
+const RETRY: &[u8] = b"retry: 1000\n";
 
 impl From<Vec<u8>> for Event {
     fn from(text: Vec<u8>) -> Self {
@@ -68,6 +70,20 @@ pub(super) fn respond_once(
             (event, _) => event.ok(),
         };
         ready(event)
+    });
+    respond(events, keep_alive)
+}
+
+/// Events as a response that can be resumed: the first of them says how long to wait before that.
+pub(super) fn respond_resumable(
+    events: impl Stream<Item = Event> + Send + 'static,
+    keep_alive: Duration,
+) -> Response {
+    let events = events.enumerate().map(|(number, Event(mut parts))| {
+        if number == 0 {
+            parts.insert(0, Bytes::from_static(RETRY));
+        }
+        Event(parts)
     });
     respond(events, keep_alive)
 }

@@ -13,9 +13,10 @@ use crate::{
     auth::{Caller, PeerAddress, Principal, network},
     protocol::mcp::{Route, check_version, route, shared},
     runtime::ctx::Release,
+    sync::holding,
     transport::{
         converse,
-        weight::{NoRoom, Scale, check_values},
+        weight::{NoRoom, Scale, UNDER_WAY, Weight, check_values},
     },
 };
 use ::http::{
@@ -210,7 +211,11 @@ async fn in_session(
         Message::Batch(batched) if live.mcp.has_batches() => {
             let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
             let frames = batched.frames(converse::BATCH).map_err(refused)?;
+            let bytes = frames.len() * UNDER_WAY;
+            let room = Weight::of(bytes, &http.runtime, peer, None);
+            let room = room.map_err(|NoRoom| busy(NoRoom::WHY))?;
             let all = converse::run_batch(&live.mcp, frames, &parts.extensions, &live.batched);
+            let all = holding(all, room);
             let all = Adopting::new(http, live, Frames::stream(all));
             return Ok(batch(http, all, caller, peer).await);
         }
@@ -323,6 +328,10 @@ async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<L
             "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision in `_meta`";
         return Err(status::refused(id, RpcError::invalid_request(why)));
     };
+    if session_headers(http, parts).nth(1).is_some() {
+        let why = "there is more than one `Mcp-Session-Id` header";
+        return Err(status::refused(id, RpcError::invalid_request(why)));
+    }
     let principal = Principal::of(&parts.extensions);
     let found = http.sessions.find(session, &principal).await;
     found.map_err(|error| unavailable(&error))?.ok_or_else(|| status::no_session(id))
@@ -333,8 +342,17 @@ fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
     if !http.runtime.settings.handshake {
         return None;
     }
-    header(&parts.headers, &SESSION_ID)
-        .or_else(|| parts.headers.get(&http.session_header)?.to_str().ok())
+    session_headers(http, parts).next()?.to_str().ok()
+}
+
+/// Every value that names a session, those of the server's own header last.
+fn session_headers<'a>(
+    http: &Shared,
+    parts: &'a Parts,
+) -> impl Iterator<Item = &'a HeaderValue> + use<'a> {
+    let own = Some(&http.session_header).filter(|own| **own != SESSION_ID);
+    let own = own.map(|own| parts.headers.get_all(own).iter());
+    parts.headers.get_all(&SESSION_ID).iter().chain(own.into_iter().flatten())
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -58,7 +58,7 @@ pub(super) async fn stream(
         _ => Box::pin(events(http, live, last.map(|id| id.position)).await),
     };
     let events = events.take_until(closing.cancelled_owned()).take_until(caller.expired());
-    Ok(event_stream::respond(holding(events, counted), http.limits.keep_alive))
+    Ok(event_stream::respond_resumable(holding(events, counted), http.limits.keep_alive))
 }
 
 fn unknown() -> Response {

@@ -6,7 +6,6 @@ mod endpoints;
 mod event_stream;
 mod exchange;
 mod fetch;
-mod held;
 mod host_check;
 mod idle;
 mod opened;
@@ -24,7 +23,12 @@ mod ws;
 mod ws;
 
 use super::Transport;
-use crate::{auth::PeerAddress, protocol::mcp::Mcp, runtime::Runtime};
+use crate::{
+    auth::PeerAddress,
+    protocol::mcp::Mcp,
+    runtime::Runtime,
+    store::{Bound, StoreResult, counted_logs::CountedLogs},
+};
 use ::http::HeaderName;
 use axum::{
     Router,
@@ -34,7 +38,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use held::Held;
+use bytes::Bytes;
 use host_check::Guard;
 use hyper::body::Incoming;
 use idle::Watch;
@@ -111,11 +115,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Notes bytes that were added to a log of a conversation, and removes the logs that must go
-    /// for them.
-    pub(crate) async fn hold(&self, log: &str, bytes: usize, most: usize) {
-        let (store, kept) = (&self.runtime.store, self.runtime.settings.session_ttl);
-        self.runtime.shelf::<Held>().note(&**store, log, bytes, most, kept).await;
+    /// Appends to a log of a conversation, which is kept as long as its session.
+    pub(crate) async fn append(&self, log: &str, entry: Bytes, bound: Bound) -> StoreResult<u64> {
+        let (store, kept) = (&*self.runtime.store, self.runtime.settings.session_ttl);
+        self.runtime.shelf::<CountedLogs>().append(store, log, entry, bound, kept).await
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a session's streams said, for a client that lost some of it.
 
-use super::{held::Held, unread::Unread};
+use super::unread::Unread;
 use crate::{
     auth::{Caller, StoredCaller},
     runtime::Runtime,
-    store::{Bound, If, Store, StoreError, StoreResult},
+    store::{Bound, If, Store, StoreError, StoreResult, counted_logs::CountedLogs},
     transport::weight::NoRoom,
 };
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     store: Arc<dyn Store>,
     log: String,
     kept: Duration,
-    held: Arc<Held>,
+    counted: Arc<CountedLogs>,
 }
 
 /// Where a stream is to go on: `3_17` is stream 3 after position 17.
@@ -50,7 +50,7 @@ impl std::fmt::Display for EventId {
 impl Replay {
     pub(super) fn new(runtime: &Runtime, session: &str) -> Self {
         let (store, kept) = (runtime.store.clone(), runtime.settings.session_ttl);
-        Self { store, log: format!("replay/{session}"), kept, held: runtime.shelf() }
+        Self { store, log: format!("replay/{session}"), kept, counted: runtime.shelf() }
     }
 
     /// Notes a frame before it is sent; gives the event id it is sent with. Whoever resumes after
@@ -123,15 +123,13 @@ impl Replay {
 
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
         let entry = Bytes::from(format!("{stream} {mark}{text}"));
-        let bytes = entry.len();
-        let position = self.store.append(&self.log, entry, KEEP, Some(self.kept)).await?;
-        self.held.note(&*self.store, &self.log, bytes, KEEP.bytes, self.kept).await;
+        let (store, log) = (&*self.store, &self.log);
+        let position = self.counted.append(store, log, entry, KEEP, self.kept).await?;
         Ok(EventId { stream, position })
     }
 
     pub(super) async fn remove(&self) -> StoreResult<()> {
-        self.held.remove(&self.log);
-        self.store.remove(&self.log).await
+        self.counted.remove(&*self.store, &self.log).await
     }
 
     /// A stream after an event: what is held, and what is added, up to its response.

@@ -197,7 +197,8 @@ impl Resumable {
             };
             Some((call.event(next, &unread).await?, (call, None, unread)))
         });
-        event_stream::respond(stream::iter(primer).chain(rest).take_until(expired), keep_alive)
+        let events = stream::iter(primer).chain(rest).take_until(expired);
+        event_stream::respond_resumable(events, keep_alive)
     }
 
     /// What comes next, as an event. Without room for it the stream ends: the client can fetch it

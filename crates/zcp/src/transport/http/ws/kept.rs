@@ -4,12 +4,12 @@ use super::{Socket, moved};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session},
-    store::{Bound, StoreError, StoreResult},
+    store::{Bound, StoreError, StoreResult, counted_logs::CountedLogs},
     sync::lock,
     transport::{
         DRAIN,
         converse::Conversation,
-        http::{Shared, held::Held},
+        http::Shared,
         outbox::{FREE, Inbox, counted_outbox},
     },
 };
@@ -129,17 +129,14 @@ impl Kept {
         self.renew(http).await?;
         let number = self.said.load(Ordering::Relaxed) + 1;
         let note = Bytes::from(format!("{number} {text}"));
-        let kept = Some(http.runtime.settings.session_ttl);
-        let (store, log) = (&http.runtime.store, self.log());
-        let bytes = note.len();
-        match store.append(&log, note, KEEP, kept).await {
+        let log = self.log();
+        match http.append(&log, note, KEEP).await {
             // Its number alone: whoever misses the message cannot go on from before it.
             Err(StoreError::TooLarge { .. }) => {
-                store.append(&log, Bytes::from(format!("{number} ")), KEEP, kept).await?;
+                http.append(&log, Bytes::from(format!("{number} ")), KEEP).await?;
             }
             noted => drop(noted?),
         }
-        http.hold(&log, bytes, KEEP.bytes).await;
         self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
         Ok(())
@@ -218,8 +215,8 @@ impl Kept {
             return Session::leave(&http.runtime, &self.id);
         }
         for log in [self.log(), moved::mail(&self.id)] {
-            http.runtime.shelf::<Held>().remove(&log);
-            let _ = http.runtime.store.remove(&log).await;
+            let logs = http.runtime.shelf::<CountedLogs>();
+            let _ = logs.remove(&*http.runtime.store, &log).await;
         }
         let _ = Session::remove(&http.runtime, &self.id).await;
     }

@@ -104,8 +104,7 @@ async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<K
     claim.check(http, &kept).await?;
     kept.session.renew(&http.runtime, &entry).await.map_err(failed)?;
     let notice = Bytes::from(format!("@{}", kept.owner));
-    let kept_for = Some(http.runtime.settings.session_ttl);
-    let noted = http.runtime.store.append(&mail(id), notice, MAIL, kept_for).await;
+    let noted = http.append(&mail(id), notice, MAIL).await;
     let position = noted.map_err(failed)?;
     kept.conversation.tell_changes().await;
     let kept = Arc::new(kept);
@@ -151,17 +150,14 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
         kept.mcp.close();
         kept.take();
         let inbox = kept.inbox.lock().await;
-        let (store, log) = (&shared.runtime.store, mail(&kept.id));
-        let kept_for = Some(shared.runtime.settings.session_ttl);
+        let log = mail(&kept.id);
         loop {
             inbox.attend();
             while let Some(text) = inbox.pop() {
                 let letter = Bytes::from(format!("-{text}"));
-                let bytes = letter.len();
-                if let Err(error) = store.append(&log, letter, MAIL, kept_for).await {
+                if let Err(error) = shared.append(&log, letter, MAIL).await {
                     tracing::warn!("a message of a conversation that moved is lost: {error}");
                 }
-                shared.hold(&log, bytes, MAIL.bytes).await;
             }
             if kept.conversation.tracker.is_empty() {
                 return;
