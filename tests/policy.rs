@@ -108,7 +108,7 @@ async fn what_nobody_may_call_is_not_there() {
     let mut client = PipeClient::open(open(&folder).server(), LAST).await;
     assert_eq!(listed(&mut client).await, ["read"]);
     let refused = client.ask(request(1, "tools/call", call("write", json!({})))).await;
-    assert_eq!(refused["error"]["code"], -32602);
+    assert!(text(&refused["result"]).contains("`write` was not run"), "{refused}");
     assert_eq!(text(&result(&mut client, "read", json!({})).await), "read");
     // The same in `zcp.toml`, where a file of its own wins.
     fs::remove_file(folder.0.join("policy.toml")).expect("it was there");
@@ -221,7 +221,7 @@ async fn a_wrong_policy_closes_the_folder_until_it_is_right() {
     let mut client = PipeClient::open(scripts.server(), LAST).await;
     assert_eq!(listed(&mut client).await, Vec::<String>::new());
     let refused = client.ask(request(1, "tools/call", call("read", json!({})))).await;
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(text(&refused["result"]).contains("`read` was not run"), "{refused}");
     // What is put right counts at once, and so does what is made wrong.
     for (policy, tools) in [
         ("[[rules]]\ntool = 'write'\naction = 'deny'", vec!["read"]),

@@ -751,7 +751,7 @@ async fn a_result_too_large_for_a_task_is_an_error() {
 
 #[tokio::test]
 async fn the_oldest_finished_tasks_of_a_caller_go_first() {
-    let limited = Tasks::default().max_finished(3, 5000);
+    let limited = Tasks::default().max_finished(3, 50_000);
     let server = signed_in(Server::new("many").tool(give).tasks(limited)).await;
     let finish = async |user: &str, bytes: usize| {
         let params = call("give", json!({ "bytes": bytes }));
@@ -780,7 +780,7 @@ async fn the_oldest_finished_tasks_of_a_caller_go_first() {
     assert!(!is_there("ann", &first).await, "three are kept");
     assert!(is_there("ann", &second).await && is_there("ann", &third).await);
     // One that is large takes the place of several.
-    let large = finish("ann", 4500).await;
+    let large = finish("ann", 45_000).await;
     assert!(!is_there("ann", &third).await && !is_there("ann", &fourth).await);
     assert!(is_there("ann", &large).await && is_there("bob", &of_bob).await);
 }

@@ -5,19 +5,25 @@ use super::{Bound, Store, StoreResult, written::Written};
 use crate::clock;
 use bytes::Bytes;
 use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Bytes of all logs that this process wrote. Beyond it the largest of the oldest logs is removed.
 const ALL: usize = 256 * 1024 * 1024;
 /// What an entry counts for beside its text.
 const ENTRY: usize = 64;
+/// Logs that are read at a time: a whole one may be in memory while it is.
+const READING: usize = 4;
 
 /// The logs that this process wrote for conversations. Protocols and transports append to no log but
 /// by this.
-pub(crate) struct CountedLogs(Written);
+pub(crate) struct CountedLogs {
+    written: Written,
+    reading: Semaphore,
+}
 
 impl Default for CountedLogs {
     fn default() -> Self {
-        Self(Written::new(ALL))
+        Self { written: Written::new(ALL), reading: Semaphore::new(READING) }
     }
 }
 
@@ -35,7 +41,7 @@ impl CountedLogs {
         let bytes = entry.len() + ENTRY;
         let position = store.append(log, entry, bound, Some(kept)).await?;
         let most = bound.bytes.saturating_add(bound.entries.saturating_mul(ENTRY));
-        for log in self.0.add(log, bytes, most, clock::in_ms(kept)) {
+        for log in self.written.add(log, bytes, most, clock::in_ms(kept)) {
             if let Err(error) = store.remove(&log).await {
                 tracing::warn!("a log of a conversation stays until it expires: {error}");
             }
@@ -45,7 +51,12 @@ impl CountedLogs {
 
     /// Removes a log.
     pub(crate) async fn remove(&self, store: &dyn Store, log: &str) -> StoreResult<()> {
-        self.0.remove(log);
+        self.written.remove(log);
         store.remove(log).await
+    }
+
+    /// Waits until a whole log may be read, which is until this is dropped.
+    pub(crate) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
+        self.reading.acquire().await.ok()
     }
 }

@@ -1,10 +1,9 @@
-//! Messages that reached another process of the session than the one that waits for them: answers to
-//! questions, and cancelled requests.
+//! Answers to questions that reached another process of the session than the one that waits for them.
 
-use super::session::Session;
+use super::{open_call::holds, session::Session};
 use crate::{
     runtime::Runtime,
-    store::{Bound, Store, StoreError, StoreResult},
+    store::{Bound, Store, StoreError, StoreResult, counted_logs::CountedLogs},
 };
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -16,9 +15,6 @@ use zcp_wire::{Frame, Frames, Id, Response, RpcError, pending::Reply};
 const FORWARDED: Bound = Bound { entries: 16, bytes: 1024 * 1024 };
 /// How long they are kept for the process that waits.
 const FORWARDED_KEPT: Duration = Duration::from_secs(5 * 60);
-/// Cancelled requests of one session, of which as many can be under way. Ids are short as a rule; of
-/// long ones there is room for fewer.
-const CANCELLED: Bound = Bound { entries: 1024, bytes: 32 * 1024 };
 /// Questions of one session that may be answered by way of another process.
 const QUESTIONS: Bound = Bound { entries: 64, bytes: 64 * 1024 };
 /// How long a question may be open.
@@ -26,10 +22,11 @@ const QUESTIONS_KEPT: Duration = Duration::from_secs(60 * 60);
 
 impl Session {
     /// Notes that this process asks a question, so that its answer may come by way of another.
-    pub(super) async fn asks(&self, id: &Id, store: &Arc<dyn Store>) {
+    pub(super) async fn asks(&self, id: &Id, runtime: &Runtime) {
         let Some(log) = self.log("questions") else { return };
         let entry = Bytes::copy_from_slice(id.as_json().as_bytes());
-        if let Err(error) = store.append(&log, entry, QUESTIONS, Some(QUESTIONS_KEPT)).await {
+        let (logs, store) = (runtime.shelf::<CountedLogs>(), &*runtime.store);
+        if let Err(error) = logs.append(store, &log, entry, QUESTIONS, QUESTIONS_KEPT).await {
             tracing::warn!("a question can be answered by way of this process only: {error}");
         }
     }
@@ -45,16 +42,16 @@ impl Session {
         let (Some(asked), Some(log)) = (self.log("questions"), self.log("answers")) else {
             return Frames::None;
         };
-        let store = runtime.store.clone();
+        let (store, logs) = (runtime.store.clone(), runtime.shelf::<CountedLogs>());
         silently(async move {
             let Some(id) = &response.id else { return Ok(()) };
-            if !holds(&store, &asked, id).await? {
+            if !holds(&*store, &asked, id).await? {
                 return Ok(());
             }
             let id = response.id.clone();
             let forward = async |response| {
                 let text = Frame::Response(response).to_text().into_bytes();
-                store.append(&log, text, FORWARDED, Some(FORWARDED_KEPT)).await
+                logs.append(&*store, &log, text, FORWARDED, FORWARDED_KEPT).await
             };
             let forwarded = match forward(response).await {
                 Err(StoreError::TooLarge { limit, .. }) => {
@@ -96,60 +93,22 @@ impl Session {
         }
     }
 
-    /// Stops a request, here or in whichever process runs it. An id that no process knows is of a
-    /// request that has just been answered.
-    pub(super) fn cancel(&self, id: &Id, runtime: &Runtime) -> Frames {
-        if self.stop(id) {
-            return Frames::None;
-        }
-        let Some(log) = self.log("cancels") else { return Frames::None };
-        let (store, entry) = (runtime.store.clone(), id.as_json().to_owned().into());
-        // As long as a call of the session can be taken over.
-        let kept = runtime.settings.session_ttl;
-        silently(async move { store.append(&log, entry, CANCELLED, Some(kept)).await.map(drop) })
-    }
-
-    /// Waits until another process was told to cancel a request that this one runs.
-    pub(super) async fn cancelled_elsewhere(&self, id: &Id, store: &Arc<dyn Store>) {
-        let Some(log) = self.log("cancels") else { return std::future::pending().await };
-        let mut grown = store.watch(&log);
-        // A store that is away is read when it is back: whoever cancels writes to it.
-        while !matches!(holds(store, &log, id).await, Ok(true)) {
-            if grown.next().await.is_none() {
-                return std::future::pending().await;
-            }
-        }
-    }
-
-    /// Whether a process that does not run a request was told to cancel it.
-    pub(super) async fn was_cancelled(&self, id: &Id, store: &Arc<dyn Store>) -> StoreResult<bool> {
-        match self.log("cancels") {
-            Some(log) => holds(store, &log, id).await,
-            None => Ok(false),
-        }
-    }
-
-    fn log(&self, kind: &str) -> Option<String> {
+    pub(super) fn log(&self, kind: &str) -> Option<String> {
         self.id().map(|id| format!("{kind}/{id}"))
     }
 
     /// Forgets what was forwarded in a session.
     pub(super) async fn forget_forwarded(runtime: &Runtime, id: &str) -> StoreResult<()> {
         for kind in ["questions", "answers", "cancels"] {
-            runtime.store.remove(&format!("{kind}/{id}")).await?;
+            let logs = runtime.shelf::<CountedLogs>();
+            logs.remove(&*runtime.store, &format!("{kind}/{id}")).await?;
         }
         Ok(())
     }
 }
 
-/// Whether a log of ids has one.
-async fn holds(store: &Arc<dyn Store>, log: &str, id: &Id) -> StoreResult<bool> {
-    let held = store.after(log, 0).await?;
-    Ok(held.iter().any(|(_, entry)| entry == id.as_json().as_bytes()))
-}
-
 /// Work that is answered with nothing.
-fn silently(work: impl Future<Output = StoreResult<()>> + Send + 'static) -> Frames {
+pub(super) fn silently(work: impl Future<Output = StoreResult<()>> + Send + 'static) -> Frames {
     let silent = stream::once(async move {
         if let Err(error) = work.await {
             tracing::warn!("a message for another process is lost: {error}");

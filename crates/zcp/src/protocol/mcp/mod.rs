@@ -8,6 +8,7 @@ mod handshake;
 mod headers;
 mod listen;
 mod lists;
+pub(crate) mod open_call;
 mod operation;
 mod render;
 mod report;
@@ -24,7 +25,6 @@ use crate::{
         call::{Call, Op},
         ctx::{Ctx, Release},
     },
-    store::StoreResult,
     sync::holding,
 };
 use entry::{Client, Clients, Entered, Entry, Step};
@@ -37,7 +37,6 @@ use running::Running;
 use session::{Registered, Remember, Session, Stoppable};
 use std::{
     fmt,
-    future::Future,
     sync::{Arc, LazyLock},
 };
 use tokio_util::sync::CancellationToken;
@@ -307,25 +306,6 @@ impl Mcp {
         reply.meta.server_info = Some(self.runtime.info_json.clone());
         downgrade(&mut reply, revision);
         Frame::Response(Response::write(id, reply.length(), |out| reply.write(out)))
-    }
-
-    /// Waits until another process was told to cancel a request that this one runs.
-    pub(crate) fn cancelled_elsewhere(&self, id: Id) -> impl Future<Output = ()> + Send + use<> {
-        let (session, store) = (self.session.clone(), self.runtime.store.clone());
-        async move {
-            match session {
-                Some(session) => session.cancelled_elsewhere(&id, &store).await,
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    /// Whether a process that does not run a request was told to cancel it.
-    pub(crate) async fn was_cancelled(&self, id: &Id) -> StoreResult<bool> {
-        match &self.session {
-            Some(session) => session.was_cancelled(id, &self.runtime.store).await,
-            None => Ok(false),
-        }
     }
 }
 

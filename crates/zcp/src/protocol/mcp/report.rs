@@ -269,7 +269,7 @@ impl Report {
         let asked = question.clone();
         downgrade_question(&mut question, self.entry.revision);
         let (id, answer) = session.pending().open();
-        session.asks(&id, &self.about.runtime.store).await;
+        session.asks(&id, &self.about.runtime).await;
         self.push(Frame::Request(Request {
             id: id.clone(),
             method: question.method().into(),
@@ -320,6 +320,10 @@ impl Stoppable for Report {
     fn stop(&self) {
         self.about.stop.now();
         self.waker.wake();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.about.stop.is_stopped()
     }
 }
 

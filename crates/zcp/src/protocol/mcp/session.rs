@@ -391,6 +391,11 @@ impl Session {
         found.is_some()
     }
 
+    /// Whether a request that runs here was stopped.
+    pub(super) fn is_stopped(&self, id: &Id) -> bool {
+        lock(&self.running).iter().any(|(known, work)| known == id && work.is_stopped())
+    }
+
     /// Stops everything under way.
     pub(crate) fn cancel_all(&self) {
         let running = lock(&self.running).clone();
@@ -431,11 +436,17 @@ impl Conversation for Session {
 /// Work that can be stopped from outside.
 pub(crate) trait Stoppable: fmt::Debug + Send + Sync + 'static {
     fn stop(&self);
+
+    fn is_stopped(&self) -> bool;
 }
 
 impl Stoppable for CancellationToken {
     fn stop(&self) {
         self.cancel();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_cancelled()
     }
 }
 

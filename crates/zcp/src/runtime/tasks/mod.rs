@@ -147,7 +147,8 @@ impl Tasks {
 
     /// Sets how many finished tasks of one caller are kept, and how many bytes their records have
     /// together. Default: 1000, and 64 MiB. The oldest are forgotten first, and the newest is
-    /// always kept. With `usize::MAX` for both, nothing is counted.
+    /// always kept. Each counts 4 KiB more than its record, for its last notifications. With
+    /// `usize::MAX` for both, nothing is counted.
     ///
     /// The records that one process writes for all callers have 256 MiB together, or `bytes` if that
     /// is more: beyond it large old ones are forgotten first.

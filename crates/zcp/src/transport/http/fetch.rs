@@ -102,7 +102,7 @@ impl Rest {
         // Whoever else was given this stream has lost it now.
         let (taken, primes) = (live.take_over(at.stream), live.mcp.has_polling());
         let elsewhere = match taken.is_none() && !follow.ended {
-            true => Elsewhere::find(http, live, at.stream, extensions).await?,
+            true => Elsewhere::find(http, live, &follow, at.stream, extensions),
             false => None,
         };
         if taken.is_none() && elsewhere.is_none() {
@@ -129,7 +129,11 @@ impl Rest {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(elsewhere) = self.elsewhere.as_mut().filter(|_| self.follow.is_empty()) {
-                elsewhere.go_on_if_dead().await;
+                // Whoever took the call up may have died, too.
+                self.follow.look().await.ok()?;
+                if let Some(opened) = self.follow.opened().filter(|_| self.follow.is_empty()) {
+                    elsewhere.go_on_if_dead(opened).await;
+                }
             }
             // Not for ever: the process may die meanwhile.
             if let Ok(next) = tokio::time::timeout(LEASE, self.follow.next()).await {

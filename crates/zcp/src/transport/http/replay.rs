@@ -93,18 +93,6 @@ impl Replay {
         self.note(stream, OPENED, &format!("{name} {caller}\n{request}")).await.map(drop)
     }
 
-    /// Which process answers what on a stream, if that is still known.
-    pub(super) async fn opened(&self, stream: u64) -> StoreResult<Option<Opened>> {
-        let held = self.store.after(&self.log, 0).await?;
-        let last = held
-            .iter()
-            .rev()
-            .filter_map(|(_, entry)| parse(entry))
-            .find(|(of, mark, _)| *of == stream && matches!(*mark, OPENED | ANSWERED | ENDED));
-        let Some((_, OPENED, text)) = last else { return Ok(None) };
-        Ok(Opened::read(text))
-    }
-
     /// Whether nobody else has begun to go on with what a process left undone.
     pub(super) async fn claim(&self, stream: u64, opened: &Opened) -> StoreResult<bool> {
         let key = format!("revived/{}/{stream}/{}", self.log, opened.name);
@@ -138,14 +126,17 @@ impl Replay {
         let grown = self.store.watch(&self.log);
         let mut follow = Follow {
             store: self.store.clone(),
+            counted: self.counted.clone(),
             log: self.log.clone(),
             grown,
             at: after,
             texts: VecDeque::new(),
+            opened: None,
             unread,
             ended: false,
         };
-        follow.read().await?;
+        // From its beginning: who answers may have been noted before the event.
+        follow.read(0).await?;
         Ok(follow)
     }
 }
@@ -191,12 +182,15 @@ impl From<NoRoom> for Lost {
 /// A stream being followed.
 pub(super) struct Follow {
     store: Arc<dyn Store>,
+    counted: Arc<CountedLogs>,
     log: String,
     grown: BoxStream<'static, ()>,
     at: EventId,
     /// Parts of the log's own entries: what one client missed may be the whole log. Each takes
     /// room until it is sent.
     texts: VecDeque<(EventId, Bytes)>,
+    /// Who answers what, until it is answered.
+    opened: Option<Bytes>,
     unread: Unread,
     /// Nothing will follow what is held.
     pub(super) ended: bool,
@@ -214,7 +208,7 @@ impl Follow {
                 return None;
             }
             self.grown.next().await?;
-            self.read().await.ok()?;
+            self.look().await.ok()?;
         }
     }
 
@@ -222,31 +216,49 @@ impl Follow {
         self.texts.is_empty()
     }
 
+    /// Which process answers what on the stream, if that is still known.
+    pub(super) fn opened(&self) -> Option<Opened> {
+        Opened::read(std::str::from_utf8(self.opened.as_ref()?).ok()?)
+    }
+
     /// Nothing will be added: what is held is all there is.
     pub(super) async fn finish(&mut self) -> Result<(), Lost> {
-        self.read().await?;
+        self.look().await?;
         self.ended = true;
         Ok(())
     }
 
-    async fn read(&mut self) -> Result<(), Lost> {
-        let entries = match self.store.after(&self.log, self.at.position).await {
+    /// Takes what was added.
+    pub(super) async fn look(&mut self) -> Result<(), Lost> {
+        self.read(self.at.position).await
+    }
+
+    async fn read(&mut self, after: u64) -> Result<(), Lost> {
+        let counted = self.counted.clone();
+        // A log may be large, and only a part of it is kept.
+        let _reading = counted.reading().await;
+        let entries = match self.store.after(&self.log, after).await {
             // Other streams may have pushed out what came in between: the rest is still worth it.
             Err(StoreError::Gone) => self.store.after(&self.log, 0).await?,
             entries => entries?,
         };
         let before = self.texts.len();
         for (position, entry) in entries {
-            let seen = position <= self.at.position;
-            let Some((stream, mark, text)) = parse(&entry).filter(|_| !seen) else { continue };
-            self.at.position = position;
+            let Some((stream, mark, text)) = parse(&entry) else { continue };
+            let is_new = position > self.at.position;
+            self.at.position = position.max(self.at.position);
             if stream != self.at.stream {
                 continue;
             }
-            if matches!(mark, SAID | ANSWERED) {
+            match mark {
+                OPENED => self.opened = Some(entry.slice_ref(text.as_bytes())),
+                ANSWERED | ENDED => self.opened = None,
+                _ => (),
+            }
+            if is_new && matches!(mark, SAID | ANSWERED) {
                 self.texts.push_back((self.at, entry.slice_ref(text.as_bytes())));
             }
-            self.ended |= matches!(mark, ANSWERED | ENDED);
+            self.ended |= is_new && matches!(mark, ANSWERED | ENDED);
         }
         self.unread.hold_all(self.texts.range_mut(before..).map(|(_, text)| text))?;
         Ok(())

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     auth::Caller,
+    protocol::mcp::open_call::OpenCall,
     runtime::{ctx::Release, presence::LEASE},
     sync::holding,
 };
@@ -29,14 +30,14 @@ pub(super) struct Adopting {
     /// The position of the frame that was noted last.
     noted: u64,
     frames: Option<Frames>,
-    /// The log names this process as the one that answers, and has no end of the stream yet.
-    is_open: bool,
+    /// There while the log names this process as the one that answers, and has no end of the stream.
+    open: Option<OpenCall>,
 }
 
 impl Adopting {
     pub(super) fn new(http: &Shared, live: Arc<Live>, frames: Frames) -> Self {
         let (stream, tracker) = (live.new_stream(), http.tracker.clone());
-        Self { live, tracker, stream, held: None, noted: 0, frames: Some(frames), is_open: false }
+        Self { live, tracker, stream, held: None, noted: 0, frames: Some(frames), open: None }
     }
 
     /// A call that goes on without a connection, on a stream that is there already.
@@ -50,7 +51,7 @@ impl Adopting {
         // Before the log names this process: a stream it does not have has ended.
         live.attach(stream);
         let frames = Some(frames);
-        let mut call = Self { live, tracker, stream, held: None, noted: 0, frames, is_open: false };
+        let mut call = Self { live, tracker, stream, held: None, noted: 0, frames, open: None };
         call.open(Some(made)).await;
         call.let_go();
     }
@@ -69,11 +70,12 @@ impl Adopting {
 
     /// Notes that nothing follows, even if the connection goes away meanwhile.
     async fn note_end(&mut self) {
-        if !std::mem::take(&mut self.is_open) {
-            return;
-        }
-        let (replay, stream) = (self.live.replay(), self.stream);
-        let noted = self.tracker.spawn(async move { end(&replay, stream).await });
+        let Some(open) = self.open.take() else { return };
+        let (replay, stream, tracker) = (self.live.replay(), self.stream, self.tracker.clone());
+        let noted = self.tracker.spawn(async move {
+            end(&replay, stream).await;
+            open.close_soon(&tracker);
+        });
         let _ = tokio::time::timeout(LEASE, noted).await;
     }
 
@@ -87,11 +89,18 @@ impl Adopting {
         if !matches!(frame, Frame::Response(_)) {
             return noted.ok();
         }
-        self.is_open = false;
-        if noted.is_err() {
-            // Without its response in the log, another process could take the call for unanswered.
-            let (stream, frame) = (self.stream, frame.clone());
-            self.tracker.spawn(async move { append(&replay, stream, &frame).await });
+        // Without its response in the log, another process could take the call for unanswered.
+        let (stream, missing) = (self.stream, noted.is_err().then(|| frame.clone()));
+        let open = self.open.take();
+        if open.is_some() || missing.is_some() {
+            self.tracker.spawn(async move {
+                if let Some(frame) = missing {
+                    append(&replay, stream, &frame).await;
+                }
+                if let Some(open) = open {
+                    open.close().await;
+                }
+            });
         }
         noted.ok()
     }
@@ -102,8 +111,10 @@ impl Adopting {
         let Some(Made { request, caller }) = made else { return };
         let needed = self.live.mcp.runtime().presence().need();
         let cancelled = self.live.mcp.cancelled_elsewhere(request.id.clone());
-        if let Ok(name) = needed.name().await {
-            self.is_open = true;
+        if let Ok(name) = needed.name().await
+            && let Ok(Some(open)) = self.live.mcp.open_call(&request.id).await
+        {
+            self.open = Some(open);
             let opened = Opened { name: name.to_string(), caller, request };
             let _ = self.live.replay().open(self.stream, &opened).await;
         }
@@ -124,7 +135,7 @@ impl Adopting {
     fn let_go(&mut self) {
         if let Some(frames) = self.frames.take() {
             let held = self.held.take().map(|frame| (frame, self.noted));
-            self.live.adopt(self.stream, held, frames, &self.tracker);
+            self.live.adopt(self.stream, held, frames, self.open.take(), &self.tracker);
         }
     }
 }

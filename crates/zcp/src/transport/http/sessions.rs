@@ -3,7 +3,7 @@
 use super::{fetch::EVENTS, opened::Opened, replay::Replay};
 use crate::{
     auth::{Caller, Principal},
-    protocol::mcp::{Mcp, session::Session},
+    protocol::mcp::{Mcp, open_call::OpenCall, session::Session},
     runtime::Runtime,
     seal::random,
     store::StoreResult,
@@ -295,6 +295,7 @@ impl Live {
         stream: u64,
         held: Option<(Frame, u64)>,
         mut frames: Frames,
+        open: Option<OpenCall>,
         tracker: &TaskTracker,
     ) {
         // Hanging up must not be a way to have any number of calls.
@@ -325,6 +326,9 @@ impl Live {
             drop(frames);
             end(&replay, stream).await;
             live.detach(stream);
+            if let Some(open) = open {
+                open.close().await;
+            }
         });
     }
 }

@@ -2,13 +2,15 @@
 
 use super::{
     Shared,
+    replay::{Follow, Opened},
     resume::{Adopting, Made},
     sessions::{Live, end},
 };
-use crate::{auth::Caller, store::StoreResult};
+use crate::auth::Caller;
 use ::http::Extensions;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
+use zcp_wire::Id;
 
 /// A call that another process answers, if that is still there.
 pub(super) struct Elsewhere {
@@ -21,27 +23,26 @@ pub(super) struct Elsewhere {
 impl Elsewhere {
     /// None if no process answers the call: it has ended, or nobody ever said that it would be
     /// answered.
-    pub(super) async fn find(
+    pub(super) fn find(
         http: &Shared,
         live: Arc<Live>,
+        follow: &Follow,
         stream: u64,
         extensions: Extensions,
-    ) -> StoreResult<Option<Self>> {
-        let Some(opened) = live.replay().opened(stream).await? else { return Ok(None) };
+    ) -> Option<Self> {
+        let opened = follow.opened()?;
         // This process does not have the stream, so the call has ended here.
         if live.mcp.runtime().presence().is_own(&opened.name) {
-            return Ok(None);
+            return None;
         }
-        Ok(Some(Self { live, tracker: http.tracker.clone(), stream, extensions }))
+        Some(Self { live, tracker: http.tracker.clone(), stream, extensions })
     }
 
     /// Makes the call again here if the process that made it is dead, and says so if that is not
     /// safe. The layers decide again, by what the caller may do now and might then. A call that was
     /// cancelled meanwhile ends instead.
-    pub(super) async fn go_on_if_dead(&mut self) {
-        // Read anew each time: whoever took the call up may have died, too.
+    pub(super) async fn go_on_if_dead(&mut self, opened: Opened) {
         let replay = self.live.replay();
-        let Ok(Some(opened)) = replay.opened(self.stream).await else { return };
         let presence = self.live.mcp.runtime().presence();
         if presence.is_own(&opened.name)
             || !matches!(presence.is_alive(&opened.name).await, Ok(false))
@@ -51,13 +52,13 @@ impl Elsewhere {
         }
         match self.live.mcp.was_cancelled(&opened.request.id).await {
             Ok(false) => (),
-            Ok(true) => return end(&replay, self.stream).await,
+            Ok(true) => return self.end(&opened.request.id).await,
             // The claim expires, and then somebody tries again.
             Err(error) => return tracing::warn!("a call waits to be taken over: {error}"),
         }
         let now = Caller::of(&self.extensions);
         let Some(caller) = opened.caller.taken_up_by(&now) else {
-            return end(&replay, self.stream).await;
+            return self.end(&opened.request.id).await;
         };
         let mut extensions = self.extensions.clone();
         if caller != Caller::ANONYMOUS {
@@ -67,5 +68,13 @@ impl Elsewhere {
         let (live, tracker) = (self.live.clone(), self.tracker.clone());
         let made = Made { request: opened.request, caller };
         Adopting::go_on(live, tracker, self.stream, made, again).await;
+    }
+
+    /// Nobody goes on with the call.
+    async fn end(&self, id: &Id) {
+        end(&self.live.replay(), self.stream).await;
+        if let Some(call) = self.live.mcp.opened_call(id) {
+            call.close().await;
+        }
     }
 }
