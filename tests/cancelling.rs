@@ -269,6 +269,43 @@ async fn many_cancelled_calls_stay_cancelled_on_another_server() {
     }
 }
 
+/// Neither is one forgotten over ids that nobody knows.
+#[tokio::test]
+async fn ids_that_nobody_knows_do_not_push_out_a_cancelled_call() {
+    let folder = Folder::new("cancelled-flood");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut a = Replica::everything(&["--data", &file]).await;
+    let b = Replica::everything(&["--data", &file]).await;
+    let caller = Caller::open(&a).await;
+    let mut stream = caller.post(&a, &slow(1, "flood", 2.0)).await;
+    let last = Caller::first_id(&mut stream).await;
+    a.kill();
+    for id in [1].into_iter().chain(1000..2500) {
+        assert_eq!(caller.post(&b, &cancel(id)).await.status(), 202);
+    }
+    let said = caller.resume(&b, &last).await;
+    assert!(!said.contains("computed"), "{said}");
+}
+
+/// The server dies as soon as it said that it was told.
+#[tokio::test]
+async fn a_call_stays_cancelled_if_its_server_dies_at_once() {
+    let folder = Folder::new("cancelled-at-once");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let mut a = Replica::everything(&["--data", &file]).await;
+    let b = Replica::everything(&["--data", &file]).await;
+    for id in 1..6 {
+        let caller = Caller::open(&a).await;
+        let mut stream = caller.post(&a, &slow(id, &format!("once{id}"), 2.0)).await;
+        let last = Caller::first_id(&mut stream).await;
+        assert_eq!(caller.post(&a, &cancel(id)).await.status(), 202);
+        a.kill();
+        let said = caller.resume(&b, &last).await;
+        assert!(!said.contains("computed"), "{id}: {said}");
+        a.start().await;
+    }
+}
+
 /// What was cancelled is known to the process that comes after a kill.
 #[tokio::test]
 async fn a_cancelled_call_stays_cancelled_after_a_kill() {

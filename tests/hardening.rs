@@ -152,6 +152,40 @@ async fn a_request_names_one_host() {
     }
 }
 
+#[tokio::test]
+async fn a_request_is_of_one_session() {
+    let server = HttpServer::new(everything()).await;
+    let (one, two) = (server.open("2025-11-25").await, server.open("2025-11-25").await);
+    let head = "DELETE /mcp HTTP/1.1\nHost: localhost\nConnection: close\n";
+    for other in [&one.id, &two.id] {
+        let both = format!("Mcp-Session-Id: {}\nMcp-Session-Id: {other}\n\n", one.id);
+        assert_eq!(plain(&server, &format!("{head}{both}")).await, "400", "{other}");
+    }
+    for session in [one, two] {
+        let pong = session.ask(&request(1, "ping", json!({}))).await;
+        assert!(pong.get("result").is_some(), "{pong}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_says_when_to_come_back() {
+    let server = HttpServer::new(everything()).await;
+    let session = server.open("2025-11-25").await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+         Mcp-Session-Id: {}\r\n\r\n",
+        session.id
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut said, mut part) = (String::new(), [0; 1024]);
+    while !said.contains("retry: 1000\n") {
+        let read = stream.read(&mut part).await.unwrap();
+        assert!(read > 0, "{said}");
+        said += &String::from_utf8_lossy(&part[..read]);
+    }
+}
+
 /// An image or a frame of a page elsewhere has no `Origin`.
 #[tokio::test]
 async fn a_page_of_another_site_opens_no_stream() {

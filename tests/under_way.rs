@@ -77,6 +77,28 @@ async fn a_full_conversation_can_still_be_cancelled() {
     }
 }
 
+/// Small messages need room, too, for as long as they are under way.
+#[tokio::test]
+async fn calls_of_many_sockets_are_limited_together() {
+    let server = HttpServer::new(everything()).await;
+    let mut sockets = vec![];
+    for number in 0.. {
+        // 33 times 1000 are more than 512 MiB at 16 KiB each.
+        assert!(number < 33, "nothing is refused");
+        let mut socket = Socket::connect(&server, "").await;
+        let params = json!({ "notifications": { "toolsListChanged": true } });
+        for id in 0..1000 {
+            socket.send(modern(id, "subscriptions/listen", params.clone())).await;
+        }
+        // What was refused is answered before the ping, or shortly after it.
+        let said = socket.exchange(modern("last", "ping", json!({}))).await;
+        sockets.push(socket);
+        if said.iter().any(|said| said["error"]["message"].is_string()) {
+            return;
+        }
+    }
+}
+
 fn large() -> Server {
     Server::new("large").tool(Tool::new("large", async || "x".repeat(MIB)))
 }
