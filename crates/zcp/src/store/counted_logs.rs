@@ -60,3 +60,21 @@ impl CountedLogs {
         self.reading.acquire().await.ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[tokio::test]
+    async fn few_logs_are_read_at_a_time() {
+        let logs = CountedLogs::default();
+        let mut reading = vec![];
+        for _ in 0..READING {
+            reading.push(logs.reading().now_or_never().flatten().expect("there is room"));
+        }
+        assert!(logs.reading().now_or_never().is_none());
+        reading.pop();
+        assert!(logs.reading().now_or_never().is_some());
+    }
+}
