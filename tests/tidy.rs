@@ -127,18 +127,10 @@ fn names_of_methods_are_spelled_in_their_table() {
     }
 }
 
-#[test]
-fn revisions_are_compared_where_a_message_enters() {
-    for (place, line) in code("crates/zcp/src") {
-        let compares = line.contains("Revision::V2") || line.contains(".era()");
-        let here = place.contains("protocol/mcp/entry.rs");
-        assert!(!compares || here, "{place} asks for a revision: {}", line.trim());
-    }
-}
-
-/// Files of the client that may ask which era or revision is spoken: one detects it, one remembers
-/// it, and one chooses the dialect by it.
-const CLIENT_ERAS: [&str; 3] = ["connection/connect.rs", "connection/eras.rs", "dialect/mod.rs"];
+/// The file of the server that may ask which era or revision is spoken: where a message enters.
+const SERVER_ERAS: &[&str] = &["protocol/mcp/entry.rs"];
+/// Files of the client that may: one detects it, one remembers it, and one chooses the dialect by it.
+const CLIENT_ERAS: &[&str] = &["connection/connect.rs", "connection/eras.rs", "dialect/mod.rs"];
 
 /// Whether a line of code asks for an era or compares a revision.
 fn asks_for_era(line: &str) -> bool {
@@ -149,7 +141,7 @@ fn asks_for_era(line: &str) -> bool {
 }
 
 #[test]
-fn the_client_asks_for_the_era_in_three_files() {
+fn eras_are_asked_for_in_few_files() {
     for asks in
         ["if server.revision.era() == wanted {", "only.map(Revision::era)", "use wire::Era;"]
     {
@@ -157,15 +149,17 @@ fn the_client_asks_for_the_era_in_three_files() {
     }
     assert!(asks_for_era("if revision >= newest {") && asks_for_era("Revision::V2025_11_25"));
     assert!(!asks_for_era("if link.dialect.questions() == Questions::AsResults {"));
-    let lines = code("crates/client/src");
-    let is_in = |place: &str, file: &str| place.contains(&format!("{file}:"));
-    for file in CLIENT_ERAS {
-        let needed = lines.iter().any(|(place, line)| is_in(place, file) && asks_for_era(line));
-        assert!(needed, "{file} asks for no era: take it off the list");
-    }
-    for (place, line) in lines {
-        let here = CLIENT_ERAS.iter().any(|file| is_in(&place, file));
-        assert!(here || !asks_for_era(&line), "{place} asks for an era: {}", line.trim());
+    for (folder, files) in [("crates/zcp/src", SERVER_ERAS), ("crates/client/src", CLIENT_ERAS)] {
+        let lines = code(folder);
+        let is_in = |place: &str, file: &str| place.contains(&format!("{file}:"));
+        for file in files {
+            let needed = lines.iter().any(|(place, line)| is_in(place, file) && asks_for_era(line));
+            assert!(needed, "{file} asks for no era: take it off the list");
+        }
+        for (place, line) in lines {
+            let here = files.iter().any(|file| is_in(&place, file));
+            assert!(here || !asks_for_era(&line), "{place} asks for an era: {}", line.trim());
+        }
     }
 }
 

@@ -44,19 +44,28 @@ pub(super) struct Entered {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) revision: Revision,
-    pub(super) era: Era,
+    pub(super) questions: Questions,
     /// None for what is done without a method: a response, a stream that is opened.
     pub(super) method: Option<Method>,
+}
+
+/// How a client is asked for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Questions {
+    /// With requests to it, which it answers with responses.
+    AsRequests,
+    /// With the result of its call, which it makes again with the answers.
+    AsResults,
 }
 
 impl Entry {
     /// Of a conversation that a handshake opens.
     pub(super) fn in_session(revision: Revision, method: Option<Method>) -> Self {
-        Self { revision, era: Era::Handshake, method }
+        Self { revision, questions: Questions::AsRequests, method }
     }
 
     fn stateless(revision: Revision, method: Method) -> Self {
-        Self { revision, era: Era::Stateless, method: Some(method) }
+        Self { revision, questions: Questions::AsResults, method: Some(method) }
     }
 }
 

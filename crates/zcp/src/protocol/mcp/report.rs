@@ -2,7 +2,7 @@
 
 use super::{
     Carried, Mcp,
-    entry::{Client, Entry},
+    entry::{Client, Entry, Questions},
     retry::Retry,
     running::State,
     session::{Session, Stoppable},
@@ -40,7 +40,6 @@ use zcp_wire::{
         logging::{Level, LogMessage},
         tasks::RELATED,
     },
-    revision::Era,
 };
 
 /// Frames a call may have waiting before progress and logs are dropped. Its questions and its
@@ -117,9 +116,9 @@ impl Report {
         retry: Option<Retry>,
         Carried { extensions, release }: Carried,
     ) -> Arc<Self> {
-        let asking = match (entry.era, retry, &mcp.session) {
-            (Era::Stateless, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
-            (Era::Handshake, _, Some(session)) => Asking::Live(session.clone()),
+        let asking = match (entry.questions, retry, &mcp.session) {
+            (Questions::AsResults, Some(retry), _) => Asking::Retry(Mutex::new(retry)),
+            (Questions::AsRequests, _, Some(session)) => Asking::Live(session.clone()),
             _ => Asking::Never,
         };
         let about = About {
@@ -189,9 +188,9 @@ impl Report {
     ) -> Result<VisitFirst, RpcError> {
         let question = InputRequest::Elicit(page.clone());
         if let Some(required) = lacks(&self.about.client, &question) {
-            return match self.entry.era {
-                Era::Stateless => Err(RpcError::missing_capability(&required)),
-                Era::Handshake => {
+            return match self.entry.questions {
+                Questions::AsResults => Err(RpcError::missing_capability(&required)),
+                Questions::AsRequests => {
                     let page_url = page.url.unwrap_or_default();
                     Ok(VisitFirst::Told(format!("{}: visit {page_url} first", page.message)))
                 }
@@ -307,9 +306,9 @@ impl Report {
         let Some(required) = lacks(&self.about.client, question) else {
             return Ok(());
         };
-        Err(match self.entry.era {
-            Era::Stateless => CallError::MissingCapability(required),
-            Era::Handshake => {
+        Err(match self.entry.questions {
+            Questions::AsResults => CallError::MissingCapability(required),
+            Questions::AsRequests => {
                 CallError::new(format!("this client cannot be asked: it lacks {required}"))
             }
         })
