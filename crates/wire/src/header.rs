@@ -1,7 +1,7 @@
 //! Header names, and how a value that HTTP cannot carry as it is travels in one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::HeaderName;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 
 /// The revision a request is made in.
@@ -19,6 +19,28 @@ pub static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
+
+/// A header is given more than once: those who read it may not agree on what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeated;
+
+/// The one value of a header.
+///
+/// # Errors
+///
+/// The header is given more than once.
+pub fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, Repeated> {
+    // Nearly always no header at all is repeated.
+    if headers.len() == headers.keys_len() {
+        return Ok(headers.get(name));
+    }
+    let mut all = headers.get_all(name).iter();
+    let first = all.next();
+    if all.next().is_some() { Err(Repeated) } else { Ok(first) }
+}
 
 /// The header text for a value: itself, or Base64 between markers when HTTP would change it.
 pub fn encode(value: &str) -> Cow<'_, str> {

@@ -3,7 +3,6 @@
 use crate::{
     Id, RpcError,
     json::{self, Broken, Reader, fill, read_members},
-    mcp::tasks,
     meta::Meta,
     method::Member,
 };
@@ -120,12 +119,6 @@ impl<'a> Params<'a> {
     /// Whether they name a revision, which makes their message stateless.
     pub fn says_version(&self) -> bool {
         self.meta.as_ref().is_some_and(|meta| meta.version.is_some())
-    }
-
-    /// Whether the request asks for a task, or its client follows those that the server makes.
-    pub fn may_begin_task(&self) -> bool {
-        let declared = self.meta.as_ref().and_then(|meta| meta.capabilities);
-        self.task.is_some() || declared.is_some_and(|text| text.contains(tasks::EXTENSION))
     }
 
     /// What the request's progress is to be reported under: `_meta.progressToken`, or what

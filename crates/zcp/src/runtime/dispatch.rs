@@ -4,16 +4,18 @@ use super::{
     call::{Call, Complete, Fault, Listing, Op, Outcome},
     catalog::Catalog,
     complete::{self, Typed},
+    contain::{Contained, caught, contain},
     ctx::Ctx,
     error::{self, CallError},
-    failure::{failed, failed_tool, took_too_long},
+    failure::{failed, failed_tool},
     input::Input,
+    output::Output,
+    ready_tool::ReadyTool,
     tasks::{self, Engine, Wanted, Way},
 };
 use bytestring::ByteString;
-use futures_util::FutureExt;
 use http::Extensions;
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use zcp_wire::{json, mcp::completion::Reference};
 
@@ -58,10 +60,7 @@ impl Core {
                     Ok(run) => self.guard(run).await,
                     Err(error) => Err(error),
                 };
-                match output.and_then(|output| caught(|| tool.checked(output))) {
-                    Ok(output) => Outcome::Tool(output),
-                    Err(error) => failed_tool(&name, error),
-                }
+                ended(tool, &name, output)
             }
             op => Box::pin(self.dispatch_other(op, ctx, &catalog)).await,
         }
@@ -141,10 +140,7 @@ impl Core {
             Ok(run) => patient.guard(run).await,
             Err(error) => Err(error),
         };
-        match output.and_then(|output| caught(|| tool.checked(output))) {
-            Ok(output) => Outcome::Tool(output),
-            Err(error) => failed_tool(&name, error),
-        }
+        ended(tool, &name, output)
     }
 
     /// Calls a tool that is not in the list: its gate says why it is refused, and logs the call.
@@ -199,26 +195,20 @@ impl Core {
         }
     }
 
-    /// A panic or too long a time is an error of this call alone.
-    async fn guard<T>(&self, work: impl Future<Output = error::Result<T>>) -> error::Result<T> {
-        let ended = match self.call_timeout {
-            None => AssertUnwindSafe(work).catch_unwind().await,
-            Some(limit) => {
-                let caught = AssertUnwindSafe(work).catch_unwind();
-                let in_time = Box::pin(tokio::time::timeout(limit, caught)).await;
-                in_time.map_err(|_| took_too_long(limit))?
-            }
-        };
-        ended.unwrap_or_else(|_| Err(panicked()))
+    /// Runs a handler's work, for as long as a call may take.
+    fn guard<T, F: Future<Output = error::Result<T>>>(&self, work: F) -> Contained<F> {
+        contain(work, self.call_timeout)
     }
 }
 
-/// Runs what comes before and after a handler's own work, whose panics are its own, too.
-fn caught<T>(work: impl FnOnce() -> error::Result<T>) -> error::Result<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
-}
-
-/// What a panic says may hold secrets; it is on stderr for whoever runs the server.
-fn panicked() -> CallError {
-    CallError::new("the handler failed unexpectedly")
+/// What a call of a tool comes to: what it gave, if that is what the tool promises.
+fn ended(tool: &ReadyTool, name: &str, output: error::Result<Output>) -> Outcome {
+    let error = match output {
+        Ok(output) => match caught(|| tool.check(&output)) {
+            Ok(()) => return Outcome::Tool(output),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    failed_tool(name, error)
 }

@@ -95,7 +95,9 @@ impl GatedCall {
             let reporter = input.ctx.reporter().clone();
             input.ctx = Ctx::new(Arc::new(Noting { reporter, notes }));
         }
-        tool.checked(tool.begin(input)?.await?)
+        let output = tool.begin(input)?.await?;
+        tool.check(&output)?;
+        Ok(output)
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod catalog;
 pub(crate) mod changes;
 pub(crate) mod complete;
+mod contain;
 pub(crate) mod ctx;
 mod dispatch;
 pub(crate) mod error;
@@ -46,7 +47,8 @@ use futures_util::{FutureExt, future::Either};
 use gate::Gate;
 use http::Extensions;
 use merge::watch_catalogs;
-use metrics::Metrics;
+use metrics::{Metrics, Timing};
+use pin_project_lite::pin_project;
 use provider::Provider;
 use std::{
     any::{Any, TypeId},
@@ -55,7 +57,9 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
+    pin::Pin,
     sync::{Arc, Mutex, OnceLock},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tasks::{Engine, Tasks};
@@ -222,17 +226,7 @@ impl Runtime {
                 })))
             }
         };
-        // Not awaited here: a future that holds another one holds room for it twice.
-        work.map(|outcome| {
-            timing.end(&outcome);
-            outcome
-        })
-    }
-
-    /// Whether anything may decide about calls by who makes them: layers, gates, or providers, whose
-    /// tools may be behind gates of their own.
-    pub(crate) fn looks_at_callers(&self) -> bool {
-        self.is_layered() || self.is_live
+        Timed { work, timing: Some(timing) }
     }
 
     /// Whether layers decide what is done.
@@ -334,5 +328,27 @@ impl fmt::Debug for Shared {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// An operation that is counted when it ends.
+    struct Timed<'a, F> {
+        #[pin]
+        work: F,
+        timing: Option<Timing<'a>>,
+    }
+}
+
+impl<F: Future<Output = Outcome>> Future for Timed<'_, F> {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let this = self.project();
+        let outcome = ready!(this.work.poll(context));
+        if let Some(timing) = this.timing.take() {
+            timing.end(&outcome);
+        }
+        Poll::Ready(outcome)
     }
 }

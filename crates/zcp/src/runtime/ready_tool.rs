@@ -70,7 +70,7 @@ impl ReadyTool {
         })
     }
 
-    /// Checks the arguments and begins the call. What it gives is to be [`checked`](Self::checked).
+    /// Checks the arguments and begins the call. What it gives is to be [checked](Self::check).
     pub(crate) fn begin(&self, input: Input) -> Result<BoxFuture<'static, Result<Output>>> {
         if let Some(schema) = &self.check_input {
             let args: Value = serde_json::from_str(input.args_json())
@@ -81,15 +81,11 @@ impl ReadyTool {
         Ok((self.run)(input))
     }
 
-    /// What a call gave, if it is what the tool promises.
-    pub(crate) fn checked(&self, output: Output) -> Result<Output> {
-        if !output.is_error {
-            self.check_output(&output)?;
+    /// Whether what a call gave is what the tool promises.
+    pub(crate) fn check(&self, output: &Output) -> Result<()> {
+        if output.is_error {
+            return Ok(());
         }
-        Ok(output)
-    }
-
-    fn check_output(&self, output: &Output) -> Result<()> {
         let (Some(schema), Some(check)) = (&self.info.output_schema, &self.check_output) else {
             return Ok(());
         };

@@ -48,18 +48,17 @@ impl Handshakes {
     ) -> Arc<Handshake> {
         shrink(&mut declared);
         shorten(&mut client);
-        let text = json!(declared).to_string();
-        let mut all = lock(&self.0);
-        let same = |known: &&Arc<Handshake>| {
-            known.revision == revision && *known.declared == *text && *known.client == client
+        let made = Handshake {
+            revision,
+            declared: json!(declared).to_string().into_boxed_str(),
+            capabilities: Arc::new(downgraded(declared, revision)),
+            client: Arc::new(client),
         };
-        if let Some(known) = all.iter().find(same) {
+        let mut all = lock(&self.0);
+        if let Some(known) = all.iter().find(|known| ***known == made) {
             return known.clone();
         }
-        let capabilities = Arc::new(downgraded(declared, revision));
-        let declared = text.into_boxed_str();
-        let client = Arc::new(client);
-        let shared = Arc::new(Handshake { revision, capabilities, declared, client });
+        let shared = Arc::new(made);
         if all.len() >= SHARED {
             all.pop_front();
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use zcp_wire::{
     Method, MethodName, RpcError,
-    header::{METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, decode},
+    header::{self, METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, Repeated, decode},
     params::{Params, text},
 };
 
@@ -94,12 +94,8 @@ fn only<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
 ) -> Result<Option<&'a HeaderValue>, RpcError> {
-    let mut all = headers.get_all(name).iter();
-    let first = all.next();
-    match all.next() {
-        None => Ok(first),
-        Some(_) => Err(RpcError::header_mismatch(format!("header `{name}` is given twice"))),
-    }
+    header::only(headers, name)
+        .map_err(|Repeated| RpcError::header_mismatch(format!("header `{name}` is given twice")))
 }
 
 /// A header whose text is meant as it is.

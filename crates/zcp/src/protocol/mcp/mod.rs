@@ -133,9 +133,9 @@ impl Mcp {
         request: &Request,
         params: &Params<'_>,
         headers: &HeaderMap,
-        extensions: Extensions,
+        extensions: Arc<Extensions>,
     ) -> Result<Frames, RpcError> {
-        let carried = Carried { extensions: shared(extensions), release: None };
+        let carried = Carried { extensions, release: None };
         self.request(request, params, Some(headers), carried)
     }
 

@@ -450,6 +450,11 @@ pub(super) fn notification(method: Method, params: &impl Serialize) -> Frame {
 }
 
 impl Outbox {
+    /// Whether nothing is to be said before the response.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.dropped_logs == 0
+    }
+
     /// What is to be said before the response.
     pub(super) fn next(&mut self, level: Option<Level>, state: &State) -> Option<Frame> {
         if let State::Ended = state {

@@ -58,6 +58,12 @@ impl<F: Future<Output = Frame>> Stream for Running<F> {
                 return Poll::Ready(Some(frame));
             }
             match this.answer.poll(context) {
+                Poll::Ready(response) if lock(&report.outbox).is_empty() => {
+                    *this.state = State::Ended;
+                    // Its client may use the id again as soon as it has read the response.
+                    drop(this.registered.take());
+                    return Poll::Ready(Some(response));
+                }
                 Poll::Ready(response) => *this.state = State::Answered(response),
                 Poll::Pending => {
                     report.waker.register(context.waker());

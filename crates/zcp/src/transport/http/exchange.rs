@@ -1,7 +1,9 @@
 //! Streamable HTTP: one POST, one message in, a stream of frames out.
 
 use super::{
-    Limits, Shared, event_stream, fetch,
+    Shared,
+    body::{self, Body},
+    busy, event_stream, fetch,
     idle::Watch,
     refusal,
     resume::{Adopting, Made, Resumable},
@@ -20,29 +22,17 @@ use crate::{
     },
 };
 use ::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header, request::Parts,
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header,
+    request::Parts,
 };
-use axum::{BoxError, body::HttpBody, extract::State, response::Response};
-use bytes::{Bytes, BytesMut};
+use axum::{extract::State, response::Response};
 use futures_util::{StreamExt, stream};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use std::{
-    future::{Future, poll_fn},
-    mem::take,
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-};
+use std::{mem::take, sync::Arc, task::Poll};
 use zcp_wire::{
     Frame, Frames, Id, Malformed, Message, Peer, RpcError,
-    header::{LAST_EVENT_ID, SESSION_ID},
+    header::{LAST_EVENT_ID, Repeated, SESSION_ID, only},
     params::Params,
 };
-
-/// A request's body, from a router or from the connection itself.
-pub(super) trait Body: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send {}
-
-impl<B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send> Body for B {}
 
 /// The endpoint, as a route.
 pub(super) async fn route_to(
@@ -55,18 +45,14 @@ pub(super) async fn route_to(
 /// The endpoint: POST for messages, GET for what a session is told, DELETE to end one.
 pub(super) async fn exchange(
     http: &Arc<Shared>,
-    mut request: Request<impl Body>,
+    request: Request<impl Body>,
     watch: Option<&Watch>,
 ) -> Response {
-    if let Some(peer) = watch.and_then(Watch::peer)
-        && http.runtime.looks_at_callers()
-    {
-        request.extensions_mut().insert(PeerAddress(peer));
-    }
+    let sender = Sender { watch, peer: peer(watch, request.extensions()) };
     let answered = match *request.method() {
-        Method::POST => post(http, request, watch).await,
-        Method::GET => get(http, &mut request.into_parts().0, watch).await,
-        Method::DELETE => delete(http, &mut request.into_parts().0).await,
+        Method::POST => post(http, request, sender).await,
+        Method::GET => get(http, &mut request.into_parts().0, sender).await,
+        Method::DELETE => delete(http, &mut request.into_parts().0, sender).await,
         _ => {
             let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
             response
@@ -78,20 +64,46 @@ pub(super) async fn exchange(
     answered.unwrap_or_else(|refused| refused)
 }
 
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct Sender<'a> {
+    watch: Option<&'a Watch>,
+    peer: Option<PeerAddress>,
+}
+
+impl Sender<'_> {
+    /// What a call carries: what it brought, and where it comes from.
+    fn carry(self, extensions: &mut Extensions) -> Arc<Extensions> {
+        let extensions = take(extensions);
+        match self.watch {
+            Some(watch) => watch.carry(extensions),
+            None => shared(extensions),
+        }
+    }
+
+    /// The same, for what is no call.
+    fn mark(self, extensions: &mut Extensions) -> Extensions {
+        if let Some(peer) = self.peer {
+            extensions.insert(peer);
+        }
+        take(extensions)
+    }
+}
+
 async fn post(
     http: &Arc<Shared>,
     request: Request<impl Body>,
-    watch: Option<&Watch>,
+    sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
-    let peer = peer(watch, &parts);
+    let peer = sender.peer;
     let (body, weight) = {
         let mut scale = Scale::new(&http.runtime, peer, None);
-        let body = read(body, &http.limits, watch, &mut scale).await?;
+        let body = body::read(body, &http.limits, sender.watch, &mut scale).await?;
         (body, scale.weight())
     };
     weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
-    check_types(&parts.headers)?;
+    body::check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
     let mut params = Params::default();
@@ -100,20 +112,13 @@ async fn post(
         let id = || Some(request.id.clone());
         check_values(request).map_err(|error| status::refused(id(), error))?;
     }
-    // Tasks and subscriptions count for the network their caller comes from.
-    let counts = || params.may_begin_task() || params.uri.is_some();
-    if let Some(peer) = watch.and_then(Watch::peer)
-        && (matches!(message, Message::Batch(_)) || counts())
-    {
-        parts.extensions.insert(PeerAddress(peer));
-    }
     let route = route(&message, &params, &parts.headers, &http.runtime);
     let (response, in_session) = match route
         .map_err(|error| status::refused(id_of(&message), error))?
     {
-        Route::Stateless => (stateless(http, &message, &params, &mut parts, peer).await?, false),
-        Route::Open => return open(http, message, &mut parts, peer).await,
-        Route::Session => (in_session(http, &message, &params, &mut parts, peer).await?, true),
+        Route::Stateless => (stateless(http, &message, &params, &mut parts, sender).await?, false),
+        Route::Open => return open(http, message, &mut parts, sender).await,
+        Route::Session => (in_session(http, &message, &params, &mut parts, sender).await?, true),
     };
     Ok(weigh(response, &http.runtime, peer, in_session.then(|| id_of(&message))))
 }
@@ -131,7 +136,7 @@ async fn stateless(
     message: &Message,
     params: &Params<'_>,
     parts: &mut Parts,
-    peer: Option<PeerAddress>,
+    sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
         return Ok(status::accepted());
@@ -139,7 +144,7 @@ async fn stateless(
     let caller = Caller::of(&parts.extensions);
     let mut frames = http
         .stateless
-        .post(request, params, &parts.headers, take(&mut parts.extensions))
+        .post(request, params, &parts.headers, sender.carry(&mut parts.extensions))
         .map_err(|error| status::refused(Some(request.id.clone()), error))?;
     // Most calls are answered at once, and need no timer.
     let first = match frames.at_once() {
@@ -154,7 +159,7 @@ async fn stateless(
         Err(_) => None,
     };
     let frames = stream::iter(first).chain(frames).take_until(caller.expired());
-    Ok(event_stream::respond_once(frames, unread(http, peer), http.limits.keep_alive))
+    Ok(event_stream::respond_once(frames, unread(http, sender.peer), http.limits.keep_alive))
 }
 
 /// The room for what a stream of events says.
@@ -167,21 +172,21 @@ async fn open(
     http: &Arc<Shared>,
     message: Message,
     parts: &mut Parts,
-    peer: Option<PeerAddress>,
+    sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let Message::One(frame) = message else {
         return Ok(status::accepted());
     };
-    let peer = peer.map(|peer| network(peer.0.ip()));
     let live = http.sessions.open(Caller::of(&parts.extensions));
-    let mut answered = live.mcp.send(frame, take(&mut parts.extensions));
+    let mut answered = live.mcp.send(frame, sender.mark(&mut parts.extensions));
     let Some(Frame::Response(answer)) = answered.next().await else {
         return Ok(status::accepted());
     };
     if let Err(error) = &answer.result {
         return Err(status::unopened(answer.id, error.clone()));
     }
-    let kept = http.sessions.keep(&live, peer).await.map_err(|error| unavailable(&error))?;
+    let from = sender.peer.map(|peer| network(peer.0.ip()));
+    let kept = http.sessions.keep(&live, from).await.map_err(|error| unavailable(&error))?;
     if !kept {
         return Err(busy("all sessions are in use: try again later"));
     }
@@ -198,26 +203,31 @@ async fn in_session(
     message: &Message,
     params: &Params<'_>,
     parts: &mut Parts,
-    peer: Option<PeerAddress>,
+    sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let live = find(http, id_of(message), parts).await?;
     let release = live.mcp.has_polling().then(Release::default);
     let caller = Caller::of(&parts.extensions);
     let mut frames = match message {
         Message::One(Frame::Request(request)) => {
-            live.mcp.call(request, params, shared(take(&mut parts.extensions)), release.clone())
+            live.mcp.call(request, params, sender.carry(&mut parts.extensions), release.clone())
         }
-        Message::One(frame) => live.mcp.send(frame.clone(), take(&mut parts.extensions)),
+        Message::One(frame) => live.mcp.send(frame.clone(), sender.mark(&mut parts.extensions)),
         Message::Batch(batched) if live.mcp.has_batches() => {
             let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
             let frames = batched.frames(converse::BATCH).map_err(refused)?;
             let bytes = frames.len() * UNDER_WAY;
-            let room = Weight::of(bytes, &http.runtime, peer, None);
+            let room = Weight::of(bytes, &http.runtime, sender.peer, None);
             let room = room.map_err(|NoRoom| busy(NoRoom::WHY))?;
-            let all = converse::run_batch(&live.mcp, frames, &parts.extensions, &live.batched);
+            let all = converse::run_batch(
+                &live.mcp,
+                frames,
+                &sender.mark(&mut parts.extensions),
+                &live.batched,
+            );
             let all = holding(all, room);
             let all = Adopting::new(http, live, Frames::stream(all));
-            return Ok(batch(http, all, caller, peer).await);
+            return Ok(batch(http, all, caller, sender.peer).await);
         }
         Message::Batch(_) => {
             let why = "this session's revision has no batches: send one message at a time";
@@ -238,7 +248,7 @@ async fn in_session(
         _ => None,
     };
     let rest = Resumable::new(http, live, made, first, frames, release);
-    let answered = rest.respond(unread(http, peer), http.limits.keep_alive);
+    let answered = rest.respond(unread(http, sender.peer), http.limits.keep_alive);
     // In a box of its own: every connection has room for what answers its requests.
     Ok(Box::pin(answered).await)
 }
@@ -281,12 +291,12 @@ async fn batch(
 async fn get(
     http: &Arc<Shared>,
     parts: &mut Parts,
-    watch: Option<&Watch>,
+    sender: Sender<'_>,
 ) -> Result<Response, Response> {
-    if !accepts(&parts.headers, "text/event-stream") {
+    if !body::accepts(&parts.headers, "text/event-stream") {
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, "accept `text/event-stream`"));
     }
-    if session_id(http, parts).is_none() {
+    if let Ok(None) = session_id(http, parts) {
         let why =
             "GET streams need a session: send `Mcp-Session-Id`, or use `subscriptions/listen`";
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, why);
@@ -294,20 +304,24 @@ async fn get(
         return Err(response);
     }
     let live = find_named(http, parts).await?;
-    let unread = unread(http, peer(watch, parts));
-    let extensions = take(&mut parts.extensions);
+    let unread = unread(http, sender.peer);
+    let extensions = sender.mark(&mut parts.extensions);
     let last = header(&parts.headers, &LAST_EVENT_ID);
     fetch::stream(http, live, last, extensions, unread).await
 }
 
-async fn delete(http: &Arc<Shared>, parts: &mut Parts) -> Result<Response, Response> {
-    if session_id(http, parts).is_none() {
+async fn delete(
+    http: &Arc<Shared>,
+    parts: &mut Parts,
+    sender: Sender<'_>,
+) -> Result<Response, Response> {
+    if let Ok(None) = session_id(http, parts) {
         let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "there is no session to end");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
     let live = find_named(http, parts).await?;
-    let allowed = live.mcp.may_close(take(&mut parts.extensions)).await;
+    let allowed = live.mcp.may_close(sender.mark(&mut parts.extensions)).await;
     allowed.map_err(|error| status::unopened(None, error))?;
     http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
     let mut response = status::accepted();
@@ -323,36 +337,38 @@ async fn find_named(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Resp
 
 /// The session a request names, if it is there and belongs to the caller.
 async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    let Some(session) = session_id(http, parts) else {
-        let why =
-            "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision in `_meta`";
-        return Err(status::refused(id, RpcError::invalid_request(why)));
+    let session = match session_id(http, parts) {
+        Ok(Some(session)) => session,
+        Ok(None) => {
+            let why = "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision \
+                in `_meta`";
+            return Err(status::refused(id, RpcError::invalid_request(why)));
+        }
+        Err(Repeated) => {
+            let why = "there is more than one `Mcp-Session-Id` header";
+            return Err(status::refused(id, RpcError::invalid_request(why)));
+        }
     };
-    if session_headers(http, parts).nth(1).is_some() {
-        let why = "there is more than one `Mcp-Session-Id` header";
-        return Err(status::refused(id, RpcError::invalid_request(why)));
-    }
     let principal = Principal::of(&parts.extensions);
     let found = http.sessions.find(session, &principal).await;
     found.map_err(|error| unavailable(&error))?.ok_or_else(|| status::no_session(id))
 }
 
-/// The session a request names, on a server that has any.
-fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Option<&'a str> {
+/// The session a request names, on a server that has any: in the standard header, or in the one
+/// that the server was given.
+fn session_id<'a>(http: &Shared, parts: &'a Parts) -> Result<Option<&'a str>, Repeated> {
     if !http.runtime.settings.handshake {
-        return None;
+        return Ok(None);
     }
-    session_headers(http, parts).next()?.to_str().ok()
-}
-
-/// Every value that names a session, those of the server's own header last.
-fn session_headers<'a>(
-    http: &Shared,
-    parts: &'a Parts,
-) -> impl Iterator<Item = &'a HeaderValue> + use<'a> {
-    let own = Some(&http.session_header).filter(|own| **own != SESSION_ID);
-    let own = own.map(|own| parts.headers.get_all(own).iter());
-    parts.headers.get_all(&SESSION_ID).iter().chain(own.into_iter().flatten())
+    let mut named = only(&parts.headers, &SESSION_ID)?;
+    if http.session_header != SESSION_ID {
+        let own = only(&parts.headers, &http.session_header)?;
+        if named.is_some() && own.is_some() {
+            return Err(Repeated);
+        }
+        named = named.or(own);
+    }
+    Ok(named.and_then(|id| id.to_str().ok()))
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -360,120 +376,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// The peer's address: from the connection, or as a layer or the router left it.
-pub(super) fn peer(watch: Option<&Watch>, parts: &Parts) -> Option<PeerAddress> {
-    let carried = || parts.extensions.get::<PeerAddress>().copied();
-    watch.and_then(Watch::peer).map(PeerAddress).or_else(carried)
-}
-
-/// There is no room now.
-pub(super) fn busy(why: &str) -> Response {
-    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+pub(super) fn peer(watch: Option<&Watch>, extensions: &Extensions) -> Option<PeerAddress> {
+    watch.and_then(Watch::peer).or_else(|| extensions.get().copied())
 }
 
 /// Why is for those who operate the server: it may name a file, or an address.
 fn unavailable(error: &crate::store::StoreError) -> Response {
     tracing::warn!("{error}");
     refusal(StatusCode::SERVICE_UNAVAILABLE, "the store is unavailable: try again later")
-}
-
-fn check_types(headers: &HeaderMap) -> Result<(), Response> {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    if !essence(kind).eq_ignore_ascii_case(b"application/json") {
-        let why = "the body must be `Content-Type: application/json`";
-        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
-    }
-    // What nearly every client sends.
-    if headers
-        .get(header::ACCEPT)
-        .is_some_and(|value| value == "application/json, text/event-stream")
-    {
-        return Ok(());
-    }
-    if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
-        let why = "send `Accept: application/json, text/event-stream`";
-        return Err(refusal(StatusCode::NOT_ACCEPTABLE, why));
-    }
-    Ok(())
-}
-
-/// A media type without its parameters.
-fn essence(range: &[u8]) -> &[u8] {
-    range.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
-}
-
-/// Whether the client takes a type; one that does not say takes all.
-fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
-    let family = wanted.split('/').next().unwrap_or_default().as_bytes();
-    let fits = |range: &[u8]| {
-        let range = essence(range);
-        let whole = |range: &[u8]| range.eq_ignore_ascii_case(family) || range == b"*";
-        range.eq_ignore_ascii_case(wanted.as_bytes())
-            || range.strip_suffix(b"/*").is_some_and(whole)
-    };
-    let mut said = false;
-    for value in headers.get_all(header::ACCEPT) {
-        said = true;
-        if value.as_bytes().split(|byte| *byte == b',').any(fits) {
-            return true;
-        }
-    }
-    !said
-}
-
-/// The whole body, if it is neither too large nor too slow. Without a watch, by a timer of its own.
-pub(super) async fn read(
-    body: impl Body,
-    limits: &Limits,
-    watch: Option<&Watch>,
-    scale: &mut Scale<'_>,
-) -> Result<Bytes, Response> {
-    let collected = collect(Limited::new(body, limits.body), scale);
-    let collected = match watch {
-        None => tokio::time::timeout(limits.read, collected).await.ok(),
-        Some(watch) => {
-            let mut collected = pin!(collected);
-            watch.awaits_body(true);
-            let in_time = poll_fn(|context| match collected.as_mut().poll(context) {
-                Poll::Pending if watch.is_late() => Poll::Ready(None),
-                polled => polled.map(Some),
-            });
-            let collected = in_time.await;
-            watch.awaits_body(false);
-            collected
-        }
-    };
-    match collected {
-        Some(Ok(body)) => Ok(body),
-        Some(Err(error)) if error.downcast_ref::<NoRoom>().is_some() => Err(busy(NoRoom::WHY)),
-        Some(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            let why = format!("a body may have {} bytes at most", limits.body);
-            Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &why))
-        }
-        Some(Err(_)) => Err(refusal(StatusCode::BAD_REQUEST, "the body ended too early")),
-        None => Err(refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
-    }
-}
-
-/// A body of one chunk is not copied.
-async fn collect(body: Limited<impl Body>, scale: &mut Scale<'_>) -> Result<Bytes, BoxError> {
-    let mut body = pin!(body);
-    let expected = body.size_hint().lower() as usize;
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(chunk) = frame?.into_data() else { continue };
-        scale.grow(first.len() + all.len() + chunk.len())?;
-        if first.is_empty() && all.is_empty() {
-            first = chunk;
-            continue;
-        }
-        if all.is_empty() {
-            all.reserve(expected.max(first.len() + chunk.len()));
-            all.extend_from_slice(&take(&mut first));
-        }
-        all.extend_from_slice(&chunk);
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
 }

@@ -1,9 +1,8 @@
 //! GET: what a session is told beside its calls, and the rest of a call whose stream was lost.
 
 use super::{
-    Shared,
+    Shared, busy,
     event_stream::{self, Event},
-    exchange::busy,
     refusal,
     replay::{EventId, Follow, Lost},
     sessions::Live,

@@ -2,12 +2,13 @@
 //! DNS rebinding, or as requests from another site.
 
 use super::{MCP, WS, refusal};
-use ::http::{HeaderMap, HeaderName, Method, Request, StatusCode, Version, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use axum::response::Response;
 use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr},
 };
+use zcp_wire::header::only;
 
 /// Which hosts and origins are answered.
 #[derive(Debug, Clone)]
@@ -62,11 +63,9 @@ impl Guard {
     /// The answer to whoever is not allowed here.
     pub(super) fn refuse<B>(&self, request: &Request<B>) -> Option<Response> {
         let headers = request.headers();
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let host = hosts.next().map(|host| readable(host.as_bytes()));
-        if hosts.next().is_some() {
+        let Ok(host) = only(headers, &header::HOST) else {
             return Some(refusal(StatusCode::BAD_REQUEST, "there is more than one `Host` header"));
-        }
+        };
         // A target that names a host, as proxies are sent, is meant instead of the header.
         let target = request.uri().authority().map(|host| Cow::Borrowed(host.as_str()));
         if self.strict
@@ -76,7 +75,10 @@ impl Guard {
         {
             return Some(refusal(StatusCode::BAD_REQUEST, "the `Host` header is missing"));
         }
-        for host in host.into_iter().chain(target) {
+        // Nearly all requests to a server of this machine name it so.
+        let host = host.map(HeaderValue::as_bytes);
+        let host = host.filter(|host| self.reach != Reach::Loopback || !is_local(host));
+        for host in host.map(readable).into_iter().chain(target) {
             if !self.answers(request.uri().path(), &host) {
                 return Some(self.forbidden("Host", &host, &[], "--allow-host"));
             }
@@ -161,6 +163,15 @@ fn is_private(host: &str) -> bool {
 fn literal(name: &str) -> Option<IpAddr> {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     bare.unwrap_or(name).parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Whether a host is one of the names of this machine, with or without a port.
+fn is_local(host: &[u8]) -> bool {
+    LOCAL.iter().any(|local| match host.strip_prefix(local.as_bytes()) {
+        Some([b':', port @ ..]) => port.iter().all(u8::is_ascii_digit),
+        Some(rest) => rest.is_empty(),
+        None => false,
+    })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {

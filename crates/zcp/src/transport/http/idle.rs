@@ -2,8 +2,8 @@
 //! whole server. A timer for every request was a twentieth of a small call's instructions.
 
 use super::{Limits, connection_slots::Slot};
-use crate::{runtime::metrics::Counted, sync::lock};
-use ::http::Response;
+use crate::{auth::PeerAddress, protocol::mcp::shared, runtime::metrics::Counted, sync::lock};
+use ::http::{Extensions, Response};
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
@@ -12,7 +12,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -33,6 +33,8 @@ pub(crate) struct Occupied {
 /// What a connection waits for. It and the watch of all connections share this.
 pub(super) struct Watch {
     peer: Option<SocketAddr>,
+    /// What a message carries that says nothing of its own: made once, since most are such.
+    carried: OnceLock<Arc<Extensions>>,
     _held: Held,
     phase: AtomicU8,
     /// Counts phases, so that a quiet time can be told from a busy one.
@@ -59,8 +61,22 @@ impl Watch {
     }
 
     /// The address the connection comes from.
-    pub(super) fn peer(&self) -> Option<SocketAddr> {
-        self.peer
+    pub(super) fn peer(&self) -> Option<PeerAddress> {
+        self.peer.map(PeerAddress)
+    }
+
+    /// What a message of this connection carries: what it brought, and where it comes from.
+    pub(super) fn carry(&self, mut extensions: Extensions) -> Arc<Extensions> {
+        let Some(peer) = self.peer() else { return shared(extensions) };
+        if !extensions.is_empty() {
+            extensions.insert(peer);
+            return Arc::new(extensions);
+        }
+        let carried = self.carried.get_or_init(|| {
+            extensions.insert(peer);
+            Arc::new(extensions)
+        });
+        carried.clone()
     }
 
     /// Keeps the connection's place.
@@ -125,6 +141,7 @@ impl Connected {
     pub(super) fn add(&self, peer: Option<SocketAddr>, held: Held) -> Arc<Watch> {
         let watch = Arc::new(Watch {
             peer,
+            carried: OnceLock::new(),
             _held: held,
             phase: AtomicU8::new(REQUEST),
             steps: AtomicU64::new(1),

@@ -1,6 +1,7 @@
 //! HTTP: every wire a web server can carry, on one port.
 
 mod accept;
+mod body;
 mod connection_slots;
 mod endpoints;
 mod event_stream;
@@ -24,12 +25,11 @@ mod ws;
 
 use super::Transport;
 use crate::{
-    auth::PeerAddress,
     protocol::mcp::Mcp,
     runtime::Runtime,
     store::{Bound, StoreResult, counted_logs::CountedLogs},
 };
-use ::http::HeaderName;
+use ::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::{
     Router,
     body::Body,
@@ -326,7 +326,7 @@ impl Door {
             }
             _ => {
                 if let Some(address) = watch.peer() {
-                    request.extensions_mut().insert(PeerAddress(address));
+                    request.extensions_mut().insert(address);
                 }
                 if request.uri().path() == WS {
                     request.extensions_mut().insert(watch.occupied());
@@ -369,4 +369,11 @@ impl fmt::Debug for Http {
 fn refusal(status: ::http::StatusCode, why: &str) -> Response {
     let error = zcp_wire::RpcError::invalid_request(why);
     status::error(status, None, error)
+}
+
+/// There is no room now.
+fn busy(why: &str) -> Response {
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }

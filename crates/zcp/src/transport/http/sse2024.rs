@@ -1,9 +1,9 @@
 //! HTTP+SSE of 2024-11-05: everything the server says on one GET stream, messages by POST.
 
 use super::{
-    Shared,
+    Shared, body, busy,
     event_stream::{self, Event},
-    exchange, refusal, status,
+    refusal, status,
     unread::Unread,
 };
 use crate::{
@@ -127,12 +127,12 @@ pub(super) async fn post(
     };
     let peer = parts.extensions.get::<PeerAddress>().copied();
     let mut scale = Scale::new(&http.runtime, peer, None);
-    match exchange::read(body, &http.limits, None, &mut scale).await {
+    match body::read(body, &http.limits, None, &mut scale).await {
         Ok(body) => {
             // What it says is not read: it is to come back when it reads.
             let room = opened.conversation.room();
             if tokio::time::timeout(http.limits.read, room).await.is_err() {
-                return exchange::busy("the stream of this conversation is not read");
+                return busy("the stream of this conversation is not read");
             }
             // What came with this message, not with the stream: its caller may show another token.
             opened.conversation.receive(body, &shared(parts.extensions));

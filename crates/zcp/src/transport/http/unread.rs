@@ -1,6 +1,6 @@
 //! Large answers and events count towards the bytes under way until their clients have read them.
 
-use super::{exchange::busy, status};
+use super::{busy, status};
 use crate::{
     auth::PeerAddress,
     runtime::Runtime,
