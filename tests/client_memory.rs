@@ -238,8 +238,8 @@ async fn a_verdict_that_proves_wrong_is_found_out_again() {
         let process = Process::new("sh").arg(script.as_os_str());
         Client::builder("memory", "1")
             .eras(eras.clone())
-            .probe(Duration::from_millis(300))
-            .timeout(Duration::from_secs(5))
+            .probe(Duration::from_secs(2))
+            .timeout(Duration::from_secs(20))
             .connect(process)
     };
     let client = connect().await.expect("it is reached");

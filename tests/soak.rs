@@ -20,15 +20,7 @@ use zcp::{
     store::{Bound, Browse, If, Memory, redis::Redis, sqlite::Sqlite},
     tool,
 };
-
-#[path = "harness/folder.rs"]
-#[expect(unreachable_pub, reason = "others use it from a library")]
-mod folder;
-#[path = "harness/redis.rs"]
-#[expect(unreachable_pub, dead_code, reason = "others use it from a library")]
-mod redis;
-use folder::Folder;
-use redis::RedisServer;
+use zcp_tests::{folder::Folder, redis::RedisServer};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -9,8 +9,7 @@
 #   need_ruby                  ruby is first on PATH
 #   need_deny                  cargo-deny is first on PATH
 #   need_languages             what scripts are written in
-#   programs                   $PROGRAMS/zcp and the examples that tests start, not optimised
-#   fixture_program            $FIXTURE, the `everything` example, optimised
+#   programs                   $PROGRAMS/zcp and the examples that tests start; $FIXTURE is `everything`
 #   rmcp_programs              $RMCP/interop-rmcp, tasks and small_server
 #   fixture_server [OPTION...] the `everything` example serves MCP at $URL until the script ends
 
@@ -198,12 +197,11 @@ end_install() {
 }
 
 # Cargo builds a dependency again for every set of features it is asked for, and the packages of one
-# command share theirs. So everything without optimisation is built with `--workspace`, as `unit`
-# does, and the one server that is optimised is built with the features of `soak`.
+# command share theirs. So everything is built with `--workspace` and without optimisation, as `unit`
+# does; only the benchmark, whose instructions are counted, is built otherwise.
 BUILDS=${CARGO_TARGET_DIR:-$ROOT/target}
 PROGRAMS=$BUILDS/debug
-FIXTURE=$BUILDS/release/examples/everything
-OPTIMISED=(--release -p zcp --features redis,sqlite)
+FIXTURE=$PROGRAMS/examples/everything
 RMCP=$ROOT/target/interop-rmcp/debug
 
 # Without an example the features of tests would be left out. Tests need not ask cargo again.
@@ -215,12 +213,6 @@ programs() {
     export ZCP_TESTS_BUILT=1
 }
 
-fixture_program() {
-    need cargo
-    (cd "$ROOT" && cargo build --quiet "${OPTIMISED[@]}" --example everything) ||
-        fail "the fixture server does not build"
-}
-
 # A client and a server made with rmcp: a workspace of its own.
 rmcp_programs() {
     need cargo
@@ -230,7 +222,7 @@ rmcp_programs() {
 
 fixture_server() {
     need python3
-    fixture_program
+    programs
     local port tries=0
 
     port=$(free_port)

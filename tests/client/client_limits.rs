@@ -419,7 +419,7 @@ async fn addresses_a_server_names_are_reached_without_a_proxy() {
         _ => nothing(502),
     });
     let proxy = proxy.await;
-    let name = "addresses_a_server_names_are_reached_without_a_proxy";
+    let name = "client_limits::addresses_a_server_names_are_reached_without_a_proxy";
     let mut child = Command::new(std::env::current_exe().expect("this test"));
     child.args(["--exact", name, "--nocapture"]);
     child.env_remove("NO_PROXY").env_remove("no_proxy");

@@ -1,0 +1,9 @@
+//! The client, with servers that behave and servers that do not.
+
+mod client;
+mod client_limits;
+mod client_rules;
+mod client_sessions;
+mod client_trust;
+mod login;
+mod processes;

@@ -1,0 +1,12 @@
+//! A folder of scripts as a server.
+
+mod mcp_bash;
+mod mcp_bash_rules;
+mod pages;
+mod policy;
+mod project_files;
+mod providers;
+mod sandbox_writes;
+mod script_bounds;
+mod script_isolation;
+mod scripts;

@@ -1,0 +1,9 @@
+//! HTTP and WebSocket: messages, sessions, limits.
+
+mod callers;
+mod hardening;
+mod http;
+mod limits;
+mod sessions;
+mod under_way;
+mod unread;

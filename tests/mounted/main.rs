@@ -1,0 +1,6 @@
+//! Other servers behind one server, and one policy for all.
+
+mod gateway;
+mod guarding;
+mod mount_limits;
+mod mounts;

@@ -1,0 +1,5 @@
+//! The rules of the repository itself.
+
+mod dependencies;
+mod docs;
+mod tidy;
