@@ -11,10 +11,14 @@ pub fn zcp() -> PathBuf {
 }
 
 /// Where the examples are, built once. `./test` builds them itself and says so in `ZCP_TESTS_BUILT`:
-/// with a process for every test, asking cargo each time takes longer than most tests.
+/// with a process for every test, asking cargo each time takes longer than most tests. Programs of
+/// another build, such as a release, are tested with `ZCP_TESTS_PROGRAMS`: the folder that holds them.
 pub fn examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(programs) = std::env::var_os("ZCP_TESTS_PROGRAMS") {
+            return PathBuf::from(programs).join("examples");
+        }
         let test = std::env::current_exe().expect("this test has a path");
         let profile = test.parent().and_then(Path::parent).expect("target/*/deps");
         if std::env::var_os("ZCP_TESTS_BUILT").is_some() {
