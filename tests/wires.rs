@@ -1,5 +1,7 @@
 //! One transcript on every wire: the same messages, in the same order, in every revision.
 
+mod rfc6455;
+
 use serde_json::{Value, json};
 use tower::util::MapRequestLayer;
 use zcp::{Call, Level, Server};

@@ -166,7 +166,14 @@ async fn converse(
     let taken = if kept.resumable { waiting.take(&kept) } else { Some(kept.take()) };
     let Some(taken) = taken else { return };
     let connection = Connection { extensions, taken: taken.clone(), received };
-    match serve(http, &kept, socket, &connection).await {
+    let ended = match serve(http, &kept, socket, &connection).await {
+        Ended::Refused(socket) => {
+            arriving::linger(*socket).await;
+            Ended::Lost
+        }
+        ended => ended,
+    };
+    match ended {
         // Another connection has the conversation now.
         _ if taken.is_cancelled() => (),
         Ended::Lost if kept.resumable => forget_later(http, kept, taken, occupied),

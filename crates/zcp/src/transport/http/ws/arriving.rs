@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    time::{Sleep, sleep, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -28,6 +28,9 @@ use tokio_tungstenite::{
 /// Bytes read at once. The buffer is cleared before every read: at its usual 128 KiB that took longer
 /// than a call.
 const READ_BUFFER: usize = 4 * 1024;
+
+/// How long the end of a connection waits for its client to read why.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The server's side of a WebSocket.
 pub(super) type Socket = WebSocketStream<Arriving<TokioIo<Upgraded>>>;
@@ -43,6 +46,19 @@ pub(super) async fn socket(http: &Shared, stream: Upgraded, extensions: &Extensi
 /// there was. Between two messages, and when all is sent.
 pub(super) async fn renew(http: &Shared, socket: Socket) -> Socket {
     over(http, socket.into_inner()).await
+}
+
+/// Ends a connection whose client may still be sending. What it sends is read and dropped for a moment:
+/// a connection that is closed with unread bytes is reset, and a reset can overtake the close frame.
+pub(super) async fn linger(socket: Socket) {
+    let mut stream = socket.into_inner().stream;
+    let mut dropped = [0; READ_BUFFER];
+    let last = async {
+        stream.shutdown().await?;
+        while stream.read(&mut dropped).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    let _ = timeout(LINGER, last).await;
 }
 
 async fn over(http: &Shared, stream: Arriving<TokioIo<Upgraded>>) -> Socket {
@@ -246,7 +262,6 @@ impl Frames {
 mod tests {
     use super::*;
     use crate::transport::weight::{ALL, NoRoom, Weight};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// A frame with a mask of zeros.
     fn frame(first: u8, payload: usize) -> Vec<u8> {

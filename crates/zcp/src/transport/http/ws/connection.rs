@@ -20,6 +20,7 @@ use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 use tokio::time::MissedTickBehavior;
 use tokio_tungstenite::tungstenite::{
     Error, Message,
+    error::ProtocolError,
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub(super) enum Ended {
     Lost,
     /// Because the server does.
     Stopped,
+    /// Because the client broke the rules, or sent too much. It was told so, and may not have read it.
+    Refused(Box<Socket>),
 }
 
 /// Serves a connection until it ends, or another takes its conversation: reads messages and writes
@@ -110,13 +113,14 @@ pub(super) async fn serve(
                 line.takes(socket.flush()).await;
                 return Ended::Closed;
             }
-            Some(Err(Error::Io(error)))
-                if error.get_ref().is_some_and(|why| why.is::<NoRoom>()) =>
-            {
-                line.takes(socket.send(farewell(CloseCode::Again, NoRoom::WHY))).await;
-                return Ended::Lost;
+            Some(Err(error)) => {
+                let Some(farewell) = refusal(&error) else { return Ended::Lost };
+                return match line.takes(socket.send(farewell)).await {
+                    true => Ended::Refused(Box::new(socket)),
+                    false => Ended::Lost,
+                };
             }
-            None | Some(Err(_)) => return Ended::Lost,
+            None => return Ended::Lost,
         };
         let is_large = bytes.len() >= LARGE;
         kept.conversation.receive(bytes, extensions);
@@ -127,6 +131,22 @@ pub(super) async fn serve(
             socket = arriving::renew(http, socket).await;
         }
     }
+}
+
+/// What a client is told whose frames cannot be read, by RFC 6455 section 7.4.1.
+fn refusal(error: &Error) -> Option<Message> {
+    let refusal = match error {
+        // There is nobody left to tell.
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
+        Error::Protocol(_) => farewell(CloseCode::Protocol, "a frame breaks the protocol"),
+        Error::Utf8(_) => farewell(CloseCode::Invalid, "the text is not UTF-8"),
+        Error::Capacity(_) => farewell(CloseCode::Size, "the message is too long"),
+        Error::Io(error) if error.get_ref().is_some_and(|why| why.is::<NoRoom>()) => {
+            farewell(CloseCode::Again, NoRoom::WHY)
+        }
+        _ => return None,
+    };
+    Some(refusal)
 }
 
 fn farewell(code: CloseCode, why: &'static str) -> Message {
