@@ -1,7 +1,7 @@
 //! A store that fails: what its clients are told, and what is for the log.
 
 use bytes::Bytes;
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 use zcp::{
-    Ctx, Result, Server,
+    Ctx, Result, Server, Tasks,
     store::{Bound, Entry, If, Memory, Store, StoreError, StoreResult},
     tool,
 };
-use zcp_tests::{all_capabilities, call, http::HttpServer, modern_as, request, text};
+use zcp_tests::{PATIENCE, all_capabilities, call, http::HttpServer, modern_as, request, text};
 
 /// A store whose disk is full from some time on, or slow to say that something was appended.
 #[derive(Default)]
@@ -155,4 +155,30 @@ async fn a_frame_whose_connection_goes_while_it_is_noted_is_noted_once() {
     let said = zcp_tests::away::resume(&session, &primer).await.messages().await;
     let logged = said.iter().filter(|said| said["method"] == "notifications/message").count();
     assert_eq!((logged, text(&said.last().expect("an answer")["result"])), (1, "done"), "{said:?}");
+}
+
+/// Other servers forget a name that is not alive when they read it.
+#[tokio::test]
+async fn a_server_is_alive_before_its_name_is_known() {
+    let store = Arc::new(Full::default());
+    let slow = zcp::Tool::new("slow", async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        "done"
+    });
+    let tasks = Tasks::default().promote_after(Duration::from_millis(10));
+    let server = Server::new("s").tool(slow).tasks(tasks).shared_store(store.clone());
+    let server = HttpServer::new(server).await;
+    store.is_slow.store(true, Ordering::Relaxed);
+    let mut named = store.memory.watch("runners");
+    let able = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let task = modern_as(1, "tools/call", call("slow", json!({})), able);
+    let known = async {
+        named.next().await.expect("the store is there");
+        let names = store.memory.after("runners", 0).await.expect("it is held");
+        let name = std::str::from_utf8(&names[0].1).expect("a name is text").to_owned();
+        store.memory.get(&format!("alive/{name}")).await.expect("it is held")
+    };
+    let known = tokio::time::timeout(PATIENCE, known);
+    let (_begun, alive) = tokio::join!(server.post(&task).send(), known);
+    assert!(alive.expect("a task makes its server known").is_some());
 }

@@ -108,6 +108,10 @@ impl Presence {
             }
             _ => (crate::token().into(), None),
         };
+        // What counts is when it began to be written.
+        let renewed = Instant::now();
+        // Before the name: whoever reads a name that is not alive forgets it.
+        self.store.put(&alive(&name), Bytes::new(), If::Always, Some(LEASE)).await?;
         let given = match given {
             Some(given) => given,
             None => {
@@ -116,9 +120,6 @@ impl Presence {
                 Instant::now()
             }
         };
-        // What counts is when it began to be written.
-        let renewed = Instant::now();
-        self.store.put(&alive(&name), Bytes::new(), If::Always, Some(LEASE)).await?;
         *lock(&self.lease) = Some(Lease { name: name.clone(), renewed, given });
         Ok(name)
     }
