@@ -65,12 +65,14 @@ impl UrlPolicy {
     }
 
     /// Finds out whether the server is of this network: by its address, or by all that its name
-    /// leads to and the address it answered from. That alone may be a proxy's.
+    /// leads to and the address it answered from. That alone may be a proxy's, and the name alone may
+    /// lead somewhere else by now: whoever owns a name chooses where.
     pub(crate) async fn begin_at(&self, server: &Url, from: Option<SocketAddr>) {
         let near = match server.host() {
             _ if from.is_some_and(|from| is_public(from.ip())) => false,
             Some(url::Host::Ipv4(address)) => !is_public(address.into()),
             Some(url::Host::Ipv6(address)) => !is_public(address.into()),
+            Some(url::Host::Domain(name)) if from.is_none() => is_localhost(name),
             Some(url::Host::Domain(name)) => {
                 let port = server.port_or_known_default().unwrap_or(443);
                 let found = tokio::net::lookup_host((name, port)).await;
@@ -197,6 +199,23 @@ mod tests {
         policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), public).await;
         assert!(policy.safe("https://127.0.0.1").is_err());
         policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), proxy).await;
+        assert!(policy.safe("https://127.0.0.1").is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_alone_does_not_make_a_server_a_near_one() {
+        // A name of this machine that leads to an address of its network, as a rebound one does.
+        let own = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+        let own = Url::parse(&format!("https://{}/mcp", own.trim())).unwrap();
+        let found = tokio::net::lookup_host((own.host_str().unwrap(), 443)).await;
+        let is_near = found.is_ok_and(|mut all| all.all(|one| !is_public(one.ip())));
+        assert!(is_near, "add a line `127.0.1.1 HOSTNAME` to /etc/hosts");
+        let policy = UrlPolicy::guarded();
+        policy.begin_at(&own, None).await;
+        assert!(policy.safe("https://127.0.0.1").is_err());
+        policy.begin_at(&own, Some("10.0.0.1:443".parse().unwrap())).await;
+        assert!(policy.safe("https://127.0.0.1").is_ok());
+        policy.begin_at(&Url::parse("https://localhost/mcp").unwrap(), None).await;
         assert!(policy.safe("https://127.0.0.1").is_ok());
     }
 
