@@ -149,9 +149,7 @@ fn fragments() -> Vec<Case> {
         }
         sent
     };
-    let with = |between: Vec<u8>| {
-        [part(TEXT, first), between, whole(CONTINUATION, rest)].concat()
-    };
+    let with = |between: Vec<u8>| [part(TEXT, first), between, whole(CONTINUATION, rest)].concat();
     let refused = || Close(Some(1002));
     let mut cases = vec![
         case("empty first fragment", [part(TEXT, ""), whole(CONTINUATION, &text)].concat(), Answer),
@@ -167,9 +165,11 @@ fn fragments() -> Vec<Case> {
         case("continuation of nothing", whole(CONTINUATION, ""), refused()),
         case("continuation of nothing with a payload", whole(CONTINUATION, "x"), refused()),
         case("unfinished continuation of nothing", part(CONTINUATION, ""), refused()),
-        case("continuation of a whole text", [whole(TEXT, &text), whole(CONTINUATION, "x")].concat(), {
-            refused()
-        }),
+        case(
+            "continuation of a whole text",
+            [whole(TEXT, &text), whole(CONTINUATION, "x")].concat(),
+            { refused() },
+        ),
     ];
     for parts in [2, 3, 10, text.len()] {
         cases.push(case(format!("text in {parts} fragments"), cut(parts), Answer));
@@ -365,7 +365,8 @@ async fn check(server: &HttpServer, case: &Case, written: Written) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_frame_is_answered_as_rfc_6455_says() {
-    let server = HttpServer::with(everything().build().unwrap(), |http| http.max_body(LARGEST)).await;
+    let server =
+        HttpServer::with(everything().build().unwrap(), |http| http.max_body(LARGEST)).await;
     let groups =
         [control_frames(), reserved(), fragments(), lengths(), utf8(), closes()].into_iter();
     let cases: Vec<Case> = groups.flatten().collect();
@@ -386,7 +387,8 @@ async fn each_frame_is_answered_as_rfc_6455_says() {
 /// A violation ends its own connection, whatever comes after it.
 #[tokio::test]
 async fn a_client_that_sends_on_reads_why_it_was_refused() {
-    let server = HttpServer::with(everything().build().unwrap(), |http| http.max_body(LARGEST)).await;
+    let server =
+        HttpServer::with(everything().build().unwrap(), |http| http.max_body(LARGEST)).await;
     let mut raw = Raw::open(&server).await;
     let (mut read, mut write) = raw.0.split();
     let flood = async {

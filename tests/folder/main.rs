@@ -6,6 +6,7 @@ mod pages;
 mod policy;
 mod project_files;
 mod providers;
+mod sandbox_floor;
 mod sandbox_writes;
 mod script_bounds;
 mod script_isolation;

@@ -26,20 +26,28 @@ pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
 
 /// Opens a folder.
 pub(crate) fn folder(path: &Path) -> Result<Scripts, Box<dyn Error>> {
-    open(path, None)
+    open(path, |folder| folder)
+}
+
+/// Opens a folder whose server keeps its store in another one.
+pub(crate) fn with_store(path: &Path, store: &Path) -> Result<Scripts, Box<dyn Error>> {
+    open(path, |folder| folder.private(store))
 }
 
 /// Opens a folder that is served beside another one.
 pub(crate) fn beside(other: &Scripts, path: &Path) -> Result<Scripts, Box<dyn Error>> {
-    open(path, Some(other))
+    open(path, |folder| folder.beside(other))
 }
 
-fn open(path: &Path, other: Option<&Scripts>) -> Result<Scripts, Box<dyn Error>> {
+fn open(
+    path: &Path,
+    change: impl FnOnce(zcp_scripts::Folder) -> zcp_scripts::Folder,
+) -> Result<Scripts, Box<dyn Error>> {
     if path.exists() && !path.is_dir() {
         let why = format!("{} is a file, and a folder of scripts is wanted", path.display());
         return Err(usage(why.into()));
     }
-    let folder = other.into_iter().fold(Scripts::folder(path), zcp_scripts::Folder::beside);
+    let folder = change(Scripts::folder(path));
     let folder = env::current_exe().into_iter().fold(folder, |folder, own| folder.command(own));
     folder.open().map_err(|error| match path.exists() {
         true => error.into(),

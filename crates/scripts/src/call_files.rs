@@ -9,7 +9,7 @@ use std::{
     ffi::CStr,
     fs::File,
     io::{self, Read, Write},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -59,8 +59,9 @@ impl Drop for CallFolder {
 
 /// Removes a folder and all that is in it, however deep: what is in a folder of it is moved up, so
 /// that this needs neither a stack nor descriptors for its depth. No link is followed, and another
-/// may remove it at the same time.
+/// may remove it at the same time. Its owner may remove folders that nobody may write.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
     let (root, begun) = (open(folder, FOLDER, Mode::empty())?, Instant::now());
     let (mark, mut count) = (zcp::random_name(), 0_u64);
     loop {
@@ -72,13 +73,13 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
                 continue;
             }
             is_empty = false;
-            match openat(&root, name, FOLDER, Mode::empty()) {
+            match open_own(&root, name) {
                 Ok(inner) => empty(&inner, &root, || {
                     count += 1;
                     format!("{mark}{count}")
                 })?,
-                Err(Errno::NOENT) => (),
-                Err(error) => return Err(error.into()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+                Err(error) => return Err(error),
             }
             remove_one(&root, name);
             if begun.elapsed() > LONGEST {
@@ -99,12 +100,37 @@ fn empty(folder: &OwnedFd, to: &OwnedFd, mut new: impl FnMut() -> String) -> io:
         if is_dot(name) || remove_one(folder, name) {
             continue;
         }
-        match renameat(folder, name, to, new()) {
+        let new = new();
+        let mut moved = renameat(folder, name, to, &new);
+        if moved == Err(Errno::ACCESS) {
+            // To move a folder changes it, too.
+            drop(open_own(folder, name)?);
+            moved = renameat(folder, name, to, &new);
+        }
+        match moved {
             Ok(()) | Err(Errno::NOENT) => (),
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
+}
+
+/// Opens a folder that is to be emptied: its owner may do everything in it from now on.
+#[cfg(target_os = "linux")]
+fn open_own(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    // Without the right to read it a folder can only be found, and changed where it was found.
+    let found = openat(parent, name, FOLDER.union(OFlags::PATH), Mode::empty())?;
+    let place = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::chmod(place, Mode::RWXU)?;
+    Ok(openat(parent, name, FOLDER, Mode::empty())?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_own(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let inner = openat(parent, name, FOLDER, Mode::empty())?;
+    rustix::fs::fchmod(&inner, Mode::RWXU)?;
+    Ok(inner)
 }
 
 /// Removes a file or an empty folder. Says whether it is gone.
@@ -327,6 +353,35 @@ mod tests {
         small.spawn(move || drop(own)).unwrap().join().unwrap();
         assert!(!path.exists());
         assert!(outside.path().join("stays").exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn folders_that_nobody_may_write_are_removed_by_their_owner() {
+        use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+        let folder = tempfile::tempdir().unwrap();
+        let own = CallFolder::new(folder.path()).unwrap();
+        let inner = own.path().join("a/b/c");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("kept"), "kept").unwrap();
+        for (path, mode) in [("a/b/c", 0o000), ("a/b", 0o500), ("a", 0o555), ("", 0o500)] {
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(own.path().join(path), mode).unwrap();
+        }
+        let path = own.path().to_path_buf();
+        let removed = std::thread::spawn(move || {
+            // Not even root removes what is in such a folder without these.
+            let none = CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            };
+            set_capabilities(None, none).unwrap();
+            assert!(fs::read_dir(own.path().join("a/b/c")).is_err());
+            drop(own);
+        });
+        removed.join().unwrap();
+        assert!(!path.exists());
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use compat::mcp_bash::registered::Checks;
 use compat::mcp_bash::{self, registered, remote_token::Remote};
 use futures_util::{StreamExt, stream::BoxStream};
 use host::{Environment, Host, neighbours::Neighbours, secrets};
-use manifest::icons;
+use manifest::{icons, secret_reference::is_reference};
 pub use offers::ui_templates::page_templates;
 use offers::{follow::follow, ui};
 pub use project::{Mount, settings::Setting};
@@ -206,7 +206,7 @@ impl Scripts {
 
     /// A value of the project's files as it is, or the secret it refers to.
     pub async fn revealed(&self, value: &str) -> Result<String, String> {
-        match secrets::is_reference(value) {
+        match is_reference(value) {
             true => secrets::fetch(value, &self.host, &self.project.root).await,
             false => Ok(value.to_owned()),
         }
@@ -238,6 +238,16 @@ impl Folder {
     #[must_use]
     pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary = folder.into();
+        self
+    }
+
+    /// A place where the server keeps something for itself, such as its store: no script in a sandbox
+    /// may write it, and none runs whose sandbox can read it. Counts for folders
+    /// [`beside`](Self::beside) this one, too.
+    #[must_use]
+    pub fn private(self, path: impl AsRef<Path>) -> Self {
+        let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().into());
+        self.neighbours.note_private(path);
         self
     }
 

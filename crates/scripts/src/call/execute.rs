@@ -12,11 +12,12 @@ use crate::{
     compat::mcp_bash,
     content::{Files, Printed},
     host::secrets,
+    manifest::secret_reference::is_reference,
     redact,
     run::{
         self, Ceilings, Job, Recipe,
         concurrency::Slot,
-        sandbox::{Needs, Rules},
+        sandbox::{self, Needs, Rules},
     },
 };
 use serde_json::{Map, Value};
@@ -149,7 +150,7 @@ impl ScriptTool {
         }
         let mut found = vec![];
         for (name, value) in &said.env {
-            if !secrets::is_reference(value) {
+            if !is_reference(value) {
                 all.push((name.into(), value.into()));
                 continue;
             }
@@ -235,8 +236,12 @@ impl ScriptTool {
     }
 }
 
-/// Has the `zcp` command start the program, under rules it sets for itself first.
+/// Has the `zcp` command start the program, under rules it sets for itself first. The program's
+/// variables mean nothing to the command: a loader reads some of them before any rule holds.
 pub(super) fn run_by_command(recipe: &mut Recipe, command: &Path, rules: &Rules) {
+    for (name, _) in &mut recipe.env {
+        *name = sandbox::set_aside(name);
+    }
     let program = std::mem::replace(&mut recipe.program, command.to_path_buf());
     let words = rules.words().into_iter().map(OsString::from).chain([program.into()]);
     recipe.args = words.chain(std::mem::take(&mut recipe.args)).collect();

@@ -165,6 +165,11 @@ impl Host {
         !writable.is_empty() && spots::leads_into(file, &writable)
     }
 
+    /// What the process keeps for itself: no script in a sandbox writes or reads it.
+    pub(crate) fn private(&self) -> Vec<PathBuf> {
+        self.neighbours.private()
+    }
+
     /// Notes what is reserved for this folder.
     pub(crate) fn note_reserved(&self, reserved: Arc<Reserved>) {
         self.neighbours.note_reserved(self.temporary(), reserved);
@@ -176,10 +181,11 @@ impl Host {
     }
 
     /// Why a sandbox must not be used as it is: it writes what another folder needs, which may have
-    /// come after it.
+    /// come after it, or reads what the process keeps for itself.
     pub(crate) fn refuses(&self, sandbox: &Sandbox) -> Option<String> {
         let (own, others) = self.neighbours.reserved(self.temporary());
-        own?.refuses_beside(sandbox, &others)
+        let own = own?;
+        own.exposes(sandbox).or_else(|| own.refuses_beside(sandbox, &others))
     }
 
     /// A file nobody has used for an output yet.

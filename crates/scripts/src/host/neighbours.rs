@@ -10,7 +10,11 @@ use std::{
 /// What all folders know of each other. Each has one entry, by its folder of temporary files, for as
 /// long as it is there.
 #[derive(Debug, Default)]
-pub(crate) struct Neighbours(Mutex<BTreeMap<PathBuf, Known>>);
+pub(crate) struct Neighbours {
+    folders: Mutex<BTreeMap<PathBuf, Known>>,
+    /// What the process keeps for itself, such as its store.
+    private: Mutex<BTreeSet<PathBuf>>,
+}
 
 /// What is known of one folder.
 #[derive(Debug, Default)]
@@ -24,7 +28,18 @@ struct Known {
 impl Neighbours {
     // A std mutex: never held across an await.
     fn all(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what no script in a sandbox may write or read.
+    pub(crate) fn note_private(&self, path: PathBuf) {
+        self.private.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+    }
+
+    /// All that is noted so.
+    pub(super) fn private(&self) -> Vec<PathBuf> {
+        let private = self.private.lock().unwrap_or_else(PoisonError::into_inner);
+        private.iter().cloned().collect()
     }
 
     /// Notes what sandboxes of a folder may write.

@@ -15,6 +15,8 @@ pub(crate) struct Reserved {
     pub(crate) places: Vec<Place>,
     /// Those of them that are the project's own: sandboxes of folders beside it leave them alone.
     pub(crate) own: Vec<Place>,
+    /// What the process keeps for itself. Whoever reads it can speak for any caller.
+    pub(crate) private: Vec<PathBuf>,
     /// Names in the project's folder that hold programs and settings.
     pub(crate) programs: Vec<&'static str>,
     /// The folder that the server's temporary files are in.
@@ -34,10 +36,26 @@ impl Reserved {
         others: &[Arc<Self>],
     ) -> Option<String> {
         let runs: Vec<PathBuf> = runs.iter().map(|path| spots::resolved(path)).collect();
-        self.told(sandbox, |real| {
+        let told = self.told(sandbox, |real| {
             let is_run = || runs.iter().any(|program| program.starts_with(real));
             let run = || is_run().then_some("the script itself, or what it is run by, is there");
             self.reserved(real).or_else(run).or_else(|| self.beside(real, others))
+        });
+        told.or_else(|| self.exposes(sandbox))
+    }
+
+    /// Why a sandbox reads what the process keeps for itself, if it does. One that may read
+    /// everything was told so.
+    pub(crate) fn exposes(&self, sandbox: &Sandbox) -> Option<String> {
+        let named = sandbox.read.as_ref()?.iter().map(|path| self.root.join(path));
+        let readable = named.map(|path| spots::resolved(&path)).chain([self.root.clone()]);
+        readable.into_iter().find_map(|real| {
+            let shown = self.private.iter().find(|private| private.starts_with(&real))?;
+            Some(format!(
+                "its sandbox may read {}, where the server keeps sessions and keys. Keep them \
+                 outside of the project: `--data` names another folder",
+                shown.display()
+            ))
         })
     }
 

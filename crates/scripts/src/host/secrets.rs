@@ -6,6 +6,7 @@
 use super::{Environment, Host};
 use crate::{
     call_files,
+    manifest::secret_reference::SCHEME,
     run::{exit_status, sandbox::spots},
     spawn,
 };
@@ -17,17 +18,10 @@ use std::{
 };
 use tokio::{process::Command, time::timeout};
 
-/// How such a reference begins.
-const SCHEME: &str = "secret://";
 /// How long a command may take to tell a secret.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest file that is a secret.
 const LARGEST: u64 = 1024 * 1024;
-
-/// Whether a value is a reference.
-pub(crate) fn is_reference(value: &str) -> bool {
-    value.starts_with(SCHEME)
-}
 
 /// The files that a secret is in, or that tell it, if a value refers to one. Headers have it behind
 /// other words.

@@ -10,6 +10,7 @@ mod members;
 pub(crate) mod provider_config;
 mod sandbox_rules;
 mod script_header;
+pub(crate) mod secret_reference;
 mod server_info;
 mod short_params;
 mod sidecar;
@@ -100,7 +101,35 @@ impl Manifest {
             (Some(own), Some(project)) => Some(own.within(project)),
             (own, project) => own.or_else(|| project.clone()),
         };
-        Self { sandbox, limits: self.limits.within(project.limits), ..self }
+        let limits = self.limits.within(project.limits);
+        let said = Self { sandbox, limits, ..self };
+        match project.sandbox {
+            Some(_) => said.without_outside_secrets(),
+            None => said,
+        }
+    }
+
+    /// What the server would run or read for a script outside of its sandbox is not the script's to
+    /// name, if the sandbox is its project's.
+    pub(crate) fn without_outside_secrets(mut self) -> Self {
+        let (outside, env) =
+            self.env.into_iter().partition(|(_, value)| secret_reference::is_from_outside(value));
+        self.env = env;
+        let outside: BTreeMap<String, String> = outside;
+        self.mistakes.extend(outside.into_keys().map(|name| {
+            format!(
+                "`{name}`: a script whose sandbox is set in zcp.toml cannot name a file, a command or \
+                 a keychain for a secret. Write it in zcp.toml, below `[tools.NAME.env]`"
+            )
+        }));
+        self
+    }
+
+    /// What an entry of a project still says of a script that the entry may not be meant for: no
+    /// variables, and only what restricts it.
+    pub(crate) fn only_restricting(self, said: &Self) -> Self {
+        let said = self.within(said);
+        Self { env: BTreeMap::new(), env_allow: vec![], command: None, cwd: None, ..said }
     }
 
     /// What this one leaves open is as `other` says.

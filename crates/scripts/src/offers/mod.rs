@@ -28,7 +28,7 @@ use crate::{
 use completions::{Completing, Of};
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashSet, btree_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -177,10 +177,11 @@ impl Gathering {
 
     fn tools(&mut self, scripts: Vec<FoundTool>) {
         let mut names = HashSet::new();
-        let files: HashSet<String> = scripts.iter().map(|(found, _)| found.name.clone()).collect();
+        let files = self.files_by_name(&scripts);
         let mut all = vec![];
         for (found, said) in scripts {
             let path = found.path.clone();
+            let said = said.map(|said| self.restricted(&found.name, said));
             let strange = said.iter().flat_map(|said| &said.mistakes);
             self.mistakes.extend(strange.map(|why| format!("{}: {why}", path.display())));
             let mut pages = vec![];
@@ -239,24 +240,49 @@ impl Gathering {
         Ok(page)
     }
 
-    /// A script as a tool, unless it is not to be one. `files` are the names of all scripts by their
-    /// files.
+    /// What a script says of itself, as far as its project lets it: what the project's defaults forbid,
+    /// only the project itself allows.
+    fn restricted(&self, file: &str, said: Manifest) -> Manifest {
+        let said = said.within(&self.project.defaults);
+        match self.project.tools.get(file).and_then(|entry| entry.sandbox.as_ref()) {
+            Some(_) => said.without_outside_secrets(),
+            None => said,
+        }
+    }
+
+    /// How many scripts have a file of each name. A setting for a name that several files share does
+    /// not say which of them it means.
+    fn files_by_name(&mut self, scripts: &[FoundTool]) -> HashMap<String, usize> {
+        let mut files = HashMap::new();
+        for (found, _) in scripts {
+            *files.entry(found.name.clone()).or_insert(0) += 1;
+        }
+        for name in self.project.tools.keys().filter(|&name| files.get(name) > Some(&1)) {
+            self.mistakes.push(format!(
+                "zcp.toml: [tools.{name}] could be for several files called `{name}`: it restricts \
+                 all of them, and gives none of them variables or permissions. Rename the others"
+            ));
+        }
+        files
+    }
+
+    /// A script as a tool, unless it is not to be one. `files` counts all scripts by the names of
+    /// their files.
     fn script(
         &self,
         found: scan::Found,
         said: Manifest,
-        files: &HashSet<String>,
+        files: &HashMap<String, usize>,
     ) -> Result<Option<Script>, String> {
         let name = said.name.clone().unwrap_or_else(|| found.name.clone());
-        // What a project's defaults forbid, only the project itself allows.
-        let said = said.within(&self.project.defaults);
         let tools = &self.project.tools;
         let said = match (tools.get(&found.name), tools.get(&name)) {
-            (Some(project), _) => project.clone().or(said),
+            (Some(project), _) if files.get(&found.name) == Some(&1) => project.clone().or(said),
+            (Some(project), _) => project.clone().only_restricting(&said).or(said),
             // It chose the name itself, which allows it nothing more. If the file of another script is
             // called so, the entry is for that one alone.
-            (None, Some(project)) if !files.contains(&name) => {
-                project.clone().within(&said).or(said)
+            (None, Some(project)) if !files.contains_key(&name) => {
+                project.clone().only_restricting(&said).or(said)
             }
             (None, _) => said,
         };

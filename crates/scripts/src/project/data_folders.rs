@@ -55,7 +55,8 @@ pub(crate) fn reserved<'a>(
     let home = home.map(|home| spots::resolved(Path::new(home)));
     let above = host.temporary().parent().unwrap_or(Path::new("/"));
     let programs = FOLDERS.iter().chain(&OF_PROGRAMS).copied().collect();
-    Reserved { root, home, places, own, programs, temporary: spots::resolved(above) }
+    let private = host.private().iter().map(|path| spots::resolved(path)).collect();
+    Reserved { root, home, places, own, private, programs, temporary: spots::resolved(above) }
 }
 
 /// What a project itself runs, reads and keeps.
@@ -88,6 +89,8 @@ fn own<'a>(
         let cwd = mount.cwd.is_some().then_some(folder).filter(|path| path.parent().is_some());
         places.extend(files.into_iter().chain(cwd).map(|path| (path, MOUNTED)));
     }
+    let private = host.private().into_iter();
+    places.extend(private.map(|path| (path, "the server keeps sessions and keys there")));
     places.push((host.temporary().to_path_buf(), "the server's temporary files are there"));
     places
 }

@@ -85,7 +85,7 @@ pub(crate) async fn run_with(
     let background = Background::new();
     let (server, project) = match &serve.folder {
         Some(folder) => {
-            let scripts = open(folder, &background)?;
+            let scripts = open(folder, serve.kept.data.as_deref(), &background)?;
             follow(&scripts, &background);
             let (server, project) = mounted(scripts, &serve).await?;
             (server, Some(project))
@@ -146,8 +146,11 @@ impl Project {
 }
 
 /// Opens a folder, and logs what is wrong with it now and later.
-fn open(path: &Path, background: &Background) -> Result<Scripts> {
-    let scripts = project::folder(path)?;
+fn open(path: &Path, data: Option<&Path>, background: &Background) -> Result<Scripts> {
+    let scripts = match data {
+        Some(data) => project::with_store(path, data)?,
+        None => project::folder(path)?,
+    };
     let mut mistakes = scripts.mistakes();
     background.spawn(async move {
         loop {

@@ -198,23 +198,9 @@ fn patiently(command: &mut Command) -> io::Result<Option<Output>> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let mut child = spawn::blocking(command)?;
-    let begun = Instant::now();
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break Some(status),
-            None if begun.elapsed() > TIME => break None,
-            None => std::thread::sleep(LOOK),
-        }
-    };
-    // What it left behind ends, too.
-    #[cfg(unix)]
-    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    if status.is_none() {
-        let _ = child.kill();
-        child.wait()?;
-    }
+    let ended = ends_in_time(&mut child)?;
+    let _ = child.kill();
+    let status = child.wait().map(|status| ended.then_some(status))?;
     let read = |mut file: fs::File| -> io::Result<Vec<u8>> {
         let mut bytes = vec![];
         file.rewind()?;
@@ -227,6 +213,37 @@ fn patiently(command: &mut Command) -> io::Result<Option<Output>> {
         }
         None => Ok(None),
     }
+}
+
+/// Waits until a process ends, for [`TIME`] at most, and ends what it left behind. Until the process
+/// itself is waited for, no other one can have the number of its group.
+#[cfg(unix)]
+fn ends_in_time(child: &mut std::process::Child) -> io::Result<bool> {
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+    let group = Pid::from_child(child);
+    let looked = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
+    let begun = Instant::now();
+    let ended = loop {
+        match waitid(WaitId::Pid(group), looked)? {
+            Some(_) => break true,
+            None if begun.elapsed() > TIME => break false,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let _ = kill_process_group(group, Signal::KILL);
+    Ok(ended)
+}
+
+#[cfg(not(unix))]
+fn ends_in_time(child: &mut std::process::Child) -> io::Result<bool> {
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > TIME {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(true)
 }
 
 /// Others must not be able to say what this server does: the file, its folder and the project

@@ -12,6 +12,7 @@ use crate::{manifest::Sandbox, run::Ceilings, spawn};
 use serde::{Deserialize, Serialize};
 use spots::Spot;
 use std::{
+    ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
     process::Stdio,
@@ -25,6 +26,27 @@ const SYSTEM: [&str; 11] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys"];
 /// Devices that are read and written. No terminal is among them, and no other part of `/dev`.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// Before the name of each variable of a script, as long as the process is still the `zcp` command:
+/// `LD_PRELOAD` and its like take effect on the script alone, inside of its sandbox.
+const SET_ASIDE: &str = "~";
+
+/// The name under which a variable waits until the process is confined.
+pub(crate) fn set_aside(name: &OsStr) -> OsString {
+    let mut aside = OsString::from(SET_ASIDE);
+    aside.push(name);
+    aside
+}
+
+/// The variables of the program that is started now, under their own names.
+#[cfg(target_os = "linux")]
+fn given_back() -> impl Iterator<Item = (OsString, OsString)> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    std::env::vars_os().map(|(name, value)| {
+        let own = name.as_bytes().strip_prefix(SET_ASIDE.as_bytes());
+        (own.map_or_else(|| name.clone(), |own| OsString::from_vec(own.to_vec())), value)
+    })
+}
 
 /// What a script may do, for the process that becomes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +76,7 @@ pub(crate) struct Needs<'a> {
     pub(crate) project: &'a Path,
     pub(crate) program: &'a Path,
     /// Where programs are looked for.
-    pub(crate) path: &'a std::ffi::OsStr,
+    pub(crate) path: &'a OsStr,
     pub(crate) sdk: &'a Path,
     /// A folder of its own.
     pub(crate) temporary: &'a Path,
@@ -222,11 +244,15 @@ pub fn become_confined(words: &[String]) -> io::Error {
     };
     let confined =
         serde_json::from_str(rules).map_err(io::Error::other).and_then(|rules: Rules| {
-            rules.ceilings.set(None)?;
-            rules.walls.as_ref().map_or(Ok(()), linux::confine)
+            // First, as it opens more files than the script may have to.
+            rules.walls.as_ref().map_or(Ok(()), linux::confine)?;
+            rules.ceilings.set(None)
         });
     match confined {
-        Ok(()) => std::process::Command::new(program).args(args).exec(),
+        Ok(()) => {
+            let mut command = std::process::Command::new(program);
+            command.args(args).env_clear().envs(given_back()).exec()
+        }
         Err(error) => error,
     }
 }

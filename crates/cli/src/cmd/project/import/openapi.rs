@@ -21,6 +21,21 @@ const STRANGE_NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b']')
     .remove(b':');
 
+/// Headers that are no arguments: the specification says that the first three are described elsewhere,
+/// and with the others a model could change where a request goes or what is a request.
+const NO_ARGUMENTS: [&str; 10] = [
+    "accept",
+    "content-type",
+    "authorization",
+    "host",
+    "cookie",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "proxy-authorization",
+    "upgrade",
+];
+
 /// The tools an API makes.
 pub(super) fn import(root: &Value) -> Result<Imported, String> {
     let version = root.get("openapi").or(root.get("swagger")).map(|version| match version {
@@ -207,8 +222,7 @@ impl<'a> Api<'a> {
                 }
                 "header" => {
                     let lower = name.to_lowercase();
-                    // The specification says that these are said elsewhere.
-                    if ["accept", "content-type", "authorization"].contains(&lower.as_str()) {
+                    if NO_ARGUMENTS.contains(&lower.as_str()) {
                         continue;
                     }
                     match is_token(name) {
