@@ -24,6 +24,11 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// The request names a revision this server does not speak: since 2026-07-28.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
+/// A layer does not allow the request: HTTP's number for the same.
+pub const DENIED: i64 = 403;
+/// There is no room for the request now: HTTP's number for the same.
+pub const BUSY: i64 = 429;
+
 /// Maximum length of an error object whose details are read, in bytes: as a tree they take many
 /// times the memory of their text.
 const DETAILED: usize = 64 * 1024;

@@ -23,6 +23,25 @@ pub enum Era {
     Stateless,
 }
 
+/// How a server asks its client for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Questions {
+    /// With requests of its own, which are answered with responses.
+    AsRequests,
+    /// With the result of a call, which is made again with the answers.
+    AsResults,
+}
+
+impl Era {
+    /// How a server of this era asks.
+    pub const fn questions(self) -> Questions {
+        match self {
+            Self::Handshake => Questions::AsRequests,
+            Self::Stateless => Questions::AsResults,
+        }
+    }
+}
+
 impl Revision {
     /// Every revision, oldest first.
     pub const ALL: [Self; 5] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];

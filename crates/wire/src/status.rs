@@ -1,12 +1,10 @@
 //! HTTP status codes: which one an error is answered with, and what one says of the server.
 
 use crate::error::{
-    HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION,
+    BUSY, DENIED, HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
 };
 use http::StatusCode;
-
-/// Codes of the layers of a server, which are statuses of HTTP: not allowed, and too often.
-const LAYERS: [i64; 2] = [403, 429];
 
 /// The status of a request that was refused before anything ran.
 pub fn of_refusal(code: i64) -> StatusCode {
@@ -18,14 +16,14 @@ pub fn of_refusal(code: i64) -> StatusCode {
 
 /// The status of a handshake that was refused, by what was said or by a layer.
 pub fn of_handshake(code: i64) -> StatusCode {
-    if LAYERS.contains(&code) { of_error(code) } else { of_refusal(code) }
+    if matches!(code, DENIED | BUSY) { of_error(code) } else { of_refusal(code) }
 }
 
 /// The status of a call that ran and gave an error, outside a session.
 pub fn of_error(code: i64) -> StatusCode {
     match code {
-        403 => StatusCode::FORBIDDEN,
-        429 => StatusCode::TOO_MANY_REQUESTS,
+        DENIED => StatusCode::FORBIDDEN,
+        BUSY => StatusCode::TOO_MANY_REQUESTS,
         _ if is_stateless(code) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }

@@ -2,10 +2,7 @@
 
 use super::{dialect::version_header, settings::Settings};
 use crate::{
-    request::{
-        answering::{Answering, Questions},
-        change::Change,
-    },
+    request::{answering::Answering, change::Change},
     transport::{Headers, Opened},
 };
 use ::http::Extensions;
@@ -13,7 +10,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use zcp_wire::{Frame, Method, Notification, Peer, Revision};
+use zcp_wire::{Frame, Method, Notification, Peer, Revision, revision::Questions};
 
 /// Tells the server something.
 pub(super) async fn notify(peer: &dyn Peer, revision: Revision, method: Method) {

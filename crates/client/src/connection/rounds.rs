@@ -3,13 +3,13 @@
 use super::{Connection, link::Link};
 use crate::{
     error::{Error, Result},
-    request::{answering::Questions, round_trip::Options},
+    request::round_trip::Options,
     support::limits,
     transport::Fate,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use zcp_wire::{Method, MethodName, RpcError, error::METHOD_NOT_FOUND};
+use zcp_wire::{Method, MethodName, RpcError, error::METHOD_NOT_FOUND, revision::Questions};
 
 /// What a request was answered with at last.
 pub(super) struct Answered {

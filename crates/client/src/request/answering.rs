@@ -20,15 +20,6 @@ const MOST: usize = 64;
 /// Answers under way, refusals among them. What is asked beyond that is not answered.
 const MOST_SENT: usize = 2 * MOST;
 
-/// How a server asks for input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Questions {
-    /// With requests of its own, which are answered with responses.
-    AsRequests,
-    /// With results, which are answered by making the request again.
-    AsResults,
-}
-
 /// Questions under way on one stream. Dropping this leaves them unanswered.
 #[derive(Default)]
 pub(crate) struct Answering<'a> {

@@ -1,7 +1,7 @@
 //! One request and its one answer, with the progress and the questions that come before it.
 
 use super::{
-    answering::{Answering, Questions},
+    answering::Answering,
     handlers::{Handlers, OnProgress},
 };
 use crate::{
@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::{Instant, timeout_at};
-use zcp_wire::{Frame, Id, Method, MethodName, Notification, Peer, Request, json::text};
+use zcp_wire::{
+    Frame, Id, Method, MethodName, Notification, Peer, Request, json::text, revision::Questions,
+};
 
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

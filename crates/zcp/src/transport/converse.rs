@@ -23,8 +23,6 @@ use zcp_wire::{
 
 /// Maximum number of messages one conversation may have under way.
 const CALLS: usize = 1024;
-/// Maximum number of messages in one batch.
-pub(crate) const BATCH: usize = 100;
 /// Maximum number of bytes that the answers of one batch have together.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
@@ -84,12 +82,8 @@ impl Conversation {
                 self.request(&request, &params, text.len(), extensions);
             }
             Ok(Message::One(frame)) => self.unanswered(frame, text.len(), extensions),
-            Ok(Message::Batch(_)) if !self.mcp.has_batches() => {
-                let why = "this revision has no batches: send one message at a time";
-                self.refuse(RpcError::invalid_request(why));
-            }
             Ok(Message::Batch(batch)) => {
-                let frames = match batch.frames(BATCH) {
+                let frames = match self.mcp.batch(&batch) {
                     Ok(frames) => frames,
                     Err(malformed) => return self.say(malformed.into()),
                 };

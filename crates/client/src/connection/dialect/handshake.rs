@@ -4,7 +4,6 @@ use super::{Dialect, Recovery, TaskDesign, meta_of, version_header};
 use crate::{
     connection::{Connection, changes::Changes, settings::Settings, subscribe},
     error::{Error, Failure, Result},
-    request::answering::Questions,
     transport::Fate,
 };
 use ::http::HeaderMap;
@@ -15,6 +14,7 @@ use zcp_wire::{
     Id, MethodName, Revision,
     mcp::{subscriptions::Filter, tools::Tool},
     mirror::{self, Mirrored},
+    revision::Questions,
     status,
 };
 

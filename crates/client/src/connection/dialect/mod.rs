@@ -10,7 +10,6 @@ pub(super) use stateless::Stateless;
 use super::{Connection, changes::Changes, settings::Settings};
 use crate::{
     error::{Error, Result},
-    request::answering::Questions,
     transport::Fate,
 };
 use ::http::{HeaderMap, HeaderValue};
@@ -21,7 +20,7 @@ use zcp_wire::{
     Id, MethodName, Revision, header,
     mcp::{subscriptions::Filter, tools::Tool},
     mirror::Mirrored,
-    revision::Era,
+    revision::{Era, Questions},
 };
 
 /// How one era does what both can do.

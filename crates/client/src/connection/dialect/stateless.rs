@@ -4,7 +4,6 @@ use super::{Dialect, Recovery, TaskDesign, meta_of, version_header};
 use crate::{
     connection::{Connection, changes::Changes, listen, settings::Settings},
     error::{Error, Result},
-    request::answering::Questions,
     transport::Fate,
 };
 use ::http::{HeaderMap, HeaderName, HeaderValue};
@@ -18,6 +17,7 @@ use zcp_wire::{
     mcp::{subscriptions::Filter, tools::Tool},
     meta,
     mirror::{self, Mirrored},
+    revision::Questions,
 };
 
 /// A revision without sessions.

@@ -4,7 +4,7 @@ use super::{
     Mcp, capabilities, handshake, headers,
     operation::operation,
     retry::Retry,
-    session::Remember,
+    session::{Remember, Session},
     tasks::{self, Design},
 };
 use crate::{
@@ -27,7 +27,7 @@ use zcp_wire::{
     },
     meta::{self, Trace},
     params::{Params, member, text},
-    revision::Era,
+    revision::{Era, Questions},
 };
 
 /// Bytes a session remembers of its client.
@@ -49,23 +49,14 @@ pub(super) struct Entry {
     pub(super) method: Option<Method>,
 }
 
-/// How a client is asked for input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Questions {
-    /// With requests to it, which it answers with responses.
-    AsRequests,
-    /// With the result of its call, which it makes again with the answers.
-    AsResults,
-}
-
 impl Entry {
     /// Of a conversation that a handshake opens.
     pub(super) fn in_session(revision: Revision, method: Option<Method>) -> Self {
-        Self { revision, questions: Questions::AsRequests, method }
+        Self { revision, questions: Era::Handshake.questions(), method }
     }
 
     fn stateless(revision: Revision, method: Method) -> Self {
-        Self { revision, questions: Questions::AsResults, method: Some(method) }
+        Self { revision, questions: Era::Stateless.questions(), method: Some(method) }
     }
 }
 
@@ -194,8 +185,17 @@ fn named_revision(headers: &HeaderMap) -> Result<Option<Revision>, RpcError> {
 }
 
 /// Refuses a request of a session whose header names an unknown revision.
-pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), RpcError> {
+pub(crate) fn check_session_version(headers: &HeaderMap) -> Result<(), RpcError> {
     named_revision(headers).map(drop)
+}
+
+/// A request as it came in.
+struct Incoming<'a> {
+    mcp: &'a Mcp,
+    request: &'a Request,
+    params: &'a Params<'a>,
+    headers: Option<&'a HeaderMap>,
+    extensions: &'a Extensions,
 }
 
 pub(super) fn enter(
@@ -205,13 +205,14 @@ pub(super) fn enter(
     headers: Option<&HeaderMap>,
     extensions: &Extensions,
 ) -> Result<Entered, RpcError> {
+    let incoming = Incoming { mcp, request, params, headers, extensions };
     let version = params.meta.as_ref().and_then(|meta| meta.version);
     match (version, &mcp.session) {
-        (Some(version), _) => enter_stateless(mcp, request, params, version, headers, extensions),
-        (None, Some(_))
+        (Some(version), _) => incoming.enter_stateless(version),
+        (None, Some(session))
             if mcp.runtime.settings.handshake || request.method.is(Method::Initialize) =>
         {
-            enter_session(mcp, request, params, extensions)
+            incoming.enter_session(session)
         }
         (None, _) => Err(RpcError::invalid_params(format!(
             "`params._meta` must have `{}` and `{}`",
@@ -221,148 +222,151 @@ pub(super) fn enter(
     }
 }
 
-/// Since 2026-07-28: the request says everything, and its headers say the same.
-fn enter_stateless(
-    mcp: &Mcp,
-    request: &Request,
-    params: &Params<'_>,
-    version: &str,
-    headers: Option<&HeaderMap>,
-    extensions: &Extensions,
-) -> Result<Entered, RpcError> {
-    let version = text(meta::PROTOCOL_VERSION, Some(version))?;
-    let meta = params.meta.as_ref();
-    let capabilities = mcp.clients.capabilities(meta.and_then(|meta| meta.capabilities))?;
-    let says_version = match headers {
-        Some(headers) => headers::check_version(headers, &version)?,
-        None => false,
-    };
-    let revision = Revision::parse(&version)
-        .filter(|revision| revision.era() == Era::Stateless)
-        .ok_or_else(|| RpcError::unsupported_version(&version, &Revision::STATELESS))?;
-    if let Some(headers) = headers {
-        headers::check_names(headers, says_version, &request.method, params)?;
+impl Incoming<'_> {
+    /// Since 2026-07-28: the request says everything, and its headers say the same.
+    fn enter_stateless(&self, version: &str) -> Result<Entered, RpcError> {
+        let Self { mcp, request, params, .. } = *self;
+        let version = text(meta::PROTOCOL_VERSION, Some(version))?;
+        let meta = params.meta.as_ref();
+        let capabilities = mcp.clients.capabilities(meta.and_then(|meta| meta.capabilities))?;
+        let says_version = match self.headers {
+            Some(headers) => headers::check_version(headers, &version)?,
+            None => false,
+        };
+        let revision = Revision::parse(&version)
+            .filter(|revision| revision.era() == Era::Stateless)
+            .ok_or_else(|| RpcError::unsupported_version(&version, &Revision::STATELESS))?;
+        if let Some(headers) = self.headers {
+            headers::check_names(headers, says_version, &request.method, params)?;
+        }
+        let method = offered(mcp, revision, request)?;
+        let mut client = Client {
+            capabilities,
+            info: None,
+            level: meta.map_or(Ok(None), |meta| meta.level())?,
+            progress: token(request, params),
+            params: request.params.clone(),
+            trace: meta.and_then(|meta| meta.trace()).map(Box::new),
+            task: Wish::Unable,
+        };
+        if method == Method::CallTool {
+            client.task = tasks::welcome(&client);
+        }
+        let step = self.stateless_step(method, &client)?;
+        Ok(Entered { entry: Entry::stateless(revision, method), client, step })
     }
-    let method = offered(mcp, revision, request)?;
-    let entry = Entry::stateless(revision, method);
 
-    let mut client = Client {
-        capabilities,
-        info: None,
-        level: meta.map_or(Ok(None), |meta| meta.level())?,
-        progress: token(request, params),
-        params: request.params.clone(),
-        trace: meta.and_then(|meta| meta.trace()).map(Box::new),
-        task: Wish::Unable,
-    };
-    if method == Method::CallTool {
-        client.task = tasks::welcome(&client);
+    /// What a method asks for since 2026-07-28.
+    fn stateless_step(&self, method: Method, client: &Client) -> Result<Step, RpcError> {
+        let Self { mcp, params, .. } = *self;
+        Ok(match method {
+            Method::Discover => Step::Guarded(Op::Open, Then::Discover),
+            Method::GetTask | Method::UpdateTask | Method::CancelTask => {
+                tasks::check_extension(client)?;
+                match tasks::operation(mcp, method, params, Design::Looked) {
+                    Ok(op) => Step::Call(Op::Task(op), None),
+                    Err(error) => Step::Fail(error),
+                }
+            }
+            Method::Listen => {
+                let wanted: Filter = member("notifications", params.notifications)?;
+                if !wanted.task_ids.is_empty() {
+                    tasks::check_extension(client)?;
+                }
+                let filter = capabilities::honoured(&mcp.runtime, wanted);
+                let op = Op::Listen { uris: filter.resource_subscriptions.clone() };
+                Step::Guarded(op, Then::Listen(filter))
+            }
+            _ => return self.stateless_call(method),
+        })
     }
-    let step = match method {
-        Method::Discover => Step::Guarded(Op::Open, Then::Discover),
-        Method::GetTask | Method::UpdateTask | Method::CancelTask => {
-            tasks::check_extension(&client)?;
-            match tasks::operation(mcp, method, params, Design::Looked) {
-                Ok(op) => Step::Call(Op::Task(op), None),
-                Err(error) => Step::Fail(error),
-            }
+
+    /// A method that both eras have, with what an earlier run of it asked for.
+    fn stateless_call(&self, method: Method) -> Result<Step, RpcError> {
+        let Self { mcp, request, params, extensions, .. } = *self;
+        let op = match operation(mcp, method, request, params, extensions) {
+            Ok(op) => op,
+            Err(error) => return Ok(Step::Fail(error)),
+        };
+        if let (Some(headers), Op::CallTool { name, args }) = (self.headers, &op) {
+            headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
         }
-        Method::Listen => {
-            let wanted: Filter = member("notifications", params.notifications)?;
-            if !wanted.task_ids.is_empty() {
-                tasks::check_extension(&client)?;
-            }
-            let filter = capabilities::honoured(&mcp.runtime, wanted);
-            Step::Guarded(
-                Op::Listen { uris: filter.resource_subscriptions.clone() },
-                Then::Listen(filter),
-            )
+        Ok(match Retry::open(&mcp.runtime, &op, params, &Principal::of(extensions)) {
+            Ok(retry) => Step::Call(op, retry),
+            Err(error) => Step::Fail(error),
+        })
+    }
+
+    /// Until 2025-11-25: the handshake said it, and the session remembers.
+    fn enter_session(&self, session: &Session) -> Result<Entered, RpcError> {
+        let Self { mcp, request, params, .. } = *self;
+        if request.method.is(Method::Initialize) {
+            return open(mcp, request, params);
         }
-        _ => {
-            let op = match operation(mcp, method, request, params, extensions) {
-                Ok(op) => op,
-                Err(error) => return Ok(Entered { entry, client, step: Step::Fail(error) }),
-            };
-            if let (Some(headers), Op::CallTool { name, args }) = (headers, &op) {
-                headers::check_mirrored(headers, &mcp.runtime, name, args.as_deref())?;
-            }
-            match Retry::open(&mcp.runtime, &op, params, &Principal::of(extensions)) {
-                Ok(retry) => Step::Call(op, retry),
-                Err(error) => Step::Fail(error),
-            }
+        let Some(handshake) = session.handshake() else {
+            return unopened(request);
+        };
+        let revision = handshake.revision;
+        let method = offered(mcp, revision, request)?;
+        let mut client = Client {
+            capabilities: handshake.capabilities.clone(),
+            info: Some(handshake.client.clone()),
+            level: Some(session.level()),
+            progress: token(request, params),
+            params: request.params.clone(),
+            trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
+            task: Wish::Unasked,
+        };
+        let asks = method == Method::CallTool && revision.asks_for_tasks();
+        if let Some(task) = params.task.filter(|_| asks) {
+            client.task = tasks::wish(mcp, &client, task);
         }
-    };
-    Ok(Entered { entry, client, step })
+        let step = self.session_step(method)?;
+        Ok(Entered { entry: Entry::in_session(revision, Some(method)), client, step })
+    }
+
+    /// What a method asks for until 2025-11-25.
+    fn session_step(&self, method: Method) -> Result<Step, RpcError> {
+        let Self { mcp, request, params, extensions, .. } = *self;
+        Ok(match method {
+            Method::TaskResult => Step::Await(text("taskId", params.task_id)?.into_owned()),
+            Method::GetTask | Method::CancelTask | Method::ListTasks => {
+                Step::Call(Op::Task(tasks::operation(mcp, method, params, Design::Asked)?), None)
+            }
+            Method::Ping => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
+            Method::SetLevel => {
+                let level = member("level", params.level).map_err(|_| {
+                    let names = Level::NAMES.join(", ");
+                    RpcError::invalid_params(format!("`level` must be one of {names}"))
+                })?;
+                Step::Guarded(Op::SetLevel { level }, Then::Remember(Remember::Level(level)))
+            }
+            Method::Subscribe => {
+                let uri = text("uri", params.uri)?.into_owned();
+                Step::Guarded(Op::Subscribe { uri: uri.clone() }, Then::Subscribe(uri))
+            }
+            Method::Unsubscribe => {
+                let uri = text("uri", params.uri)?.into_owned();
+                let op = Op::Unsubscribe { uri: uri.clone() };
+                Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
+            }
+            _ => Step::Call(operation(mcp, method, request, params, extensions)?, None),
+        })
+    }
 }
 
-/// Until 2025-11-25: the handshake said it, and the session remembers.
-fn enter_session(
-    mcp: &Mcp,
-    request: &Request,
-    params: &Params<'_>,
-    extensions: &Extensions,
-) -> Result<Entered, RpcError> {
-    let Some(session) = &mcp.session else {
-        return Err(RpcError::invalid_request("there is no session"));
-    };
-    if request.method.is(Method::Initialize) {
-        return open(mcp, request, params);
-    }
-    let Some(handshake) = session.handshake() else {
-        // Some clients send a ping before the handshake.
-        if request.method.is(Method::Ping) {
-            return Ok(Entered {
-                entry: Entry::in_session(Revision::LATEST_HANDSHAKE, Some(Method::Ping)),
-                client: Client::default(),
-                step: Step::Reply(Box::new(Reply::new(Body::Empty {}))),
-            });
-        }
+/// A request before the handshake. Some clients send a ping then.
+fn unopened(request: &Request) -> Result<Entered, RpcError> {
+    if !request.method.is(Method::Ping) {
         return Err(RpcError::invalid_request(
             "the conversation is not open: send `initialize` first, or name a revision in `_meta`",
         ));
-    };
-    let revision = handshake.revision;
-    let method = offered(mcp, revision, request)?;
-    let entry = Entry::in_session(revision, Some(method));
-    let mut client = Client {
-        capabilities: handshake.capabilities.clone(),
-        info: Some(handshake.client.clone()),
-        level: Some(session.level()),
-        progress: token(request, params),
-        params: request.params.clone(),
-        trace: params.meta.as_ref().and_then(|meta| meta.trace()).map(Box::new),
-        task: Wish::Unasked,
-    };
-    if let Some(task) =
-        params.task.filter(|_| method == Method::CallTool && revision.asks_for_tasks())
-    {
-        client.task = tasks::wish(mcp, &client, task);
     }
-    let step = match method {
-        Method::TaskResult => Step::Await(text("taskId", params.task_id)?.into_owned()),
-        Method::GetTask | Method::CancelTask | Method::ListTasks => {
-            Step::Call(Op::Task(tasks::operation(mcp, method, params, Design::Asked)?), None)
-        }
-        Method::Ping => Step::Reply(Box::new(Reply::new(Body::Empty {}))),
-        Method::SetLevel => {
-            let level = member("level", params.level).map_err(|_| {
-                let names = Level::NAMES.join(", ");
-                RpcError::invalid_params(format!("`level` must be one of {names}"))
-            })?;
-            Step::Guarded(Op::SetLevel { level }, Then::Remember(Remember::Level(level)))
-        }
-        Method::Subscribe => {
-            let uri = text("uri", params.uri)?.into_owned();
-            Step::Guarded(Op::Subscribe { uri: uri.clone() }, Then::Subscribe(uri))
-        }
-        Method::Unsubscribe => {
-            let uri = text("uri", params.uri)?.into_owned();
-            let op = Op::Unsubscribe { uri: uri.clone() };
-            Step::Guarded(op, Then::Remember(Remember::Unsubscribe(uri)))
-        }
-        _ => Step::Call(operation(mcp, method, request, params, extensions)?, None),
-    };
-    Ok(Entered { entry, client, step })
+    Ok(Entered {
+        entry: Entry::in_session(Revision::LATEST_HANDSHAKE, Some(Method::Ping)),
+        client: Client::default(),
+        step: Step::Reply(Box::new(Reply::new(Body::Empty {}))),
+    })
 }
 
 fn open(mcp: &Mcp, request: &Request, params: &Params<'_>) -> Result<Entered, RpcError> {

@@ -41,14 +41,17 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use zcp_wire::{
-    Frame, Frames, Id, Method, Peer, Request, Response, Revision, RpcError,
+    Batch, Frame, Frames, Id, Malformed, Method, Peer, Request, Response, Revision, RpcError,
     downgrade::downgrade,
     mcp::{Body, Reply, subscriptions::Filter},
     params::Params,
 };
 
 pub(crate) use capabilities::versions;
-pub(crate) use entry::{Route, check_version, route};
+pub(crate) use entry::{Route, check_session_version, route};
+
+/// Messages that one batch may have.
+const MAX_BATCH: usize = 100;
 
 /// One conversation in MCP: a process, a socket, a session, or requests that remember nothing.
 #[derive(Clone)]
@@ -111,9 +114,13 @@ impl Mcp {
         request.method.is(Method::Initialize) || params.is_ok_and(|params| params.says_version())
     }
 
-    /// Whether messages may come in arrays.
-    pub(crate) fn has_batches(&self) -> bool {
-        self.revision().is_some_and(Revision::has_batches)
+    /// The messages of a batch: each is read, or is none.
+    pub(crate) fn batch(&self, batch: &Batch) -> Result<Vec<Result<Frame, Malformed>>, Malformed> {
+        if !self.revision().is_some_and(Revision::has_batches) {
+            let why = "this revision has no batches: send one message at a time";
+            return Err(RpcError::invalid_request(why).into());
+        }
+        batch.frames(MAX_BATCH)
     }
 
     /// Whether a client may have been told that an event stream can pause and be resumed.

@@ -13,17 +13,12 @@ use serde_json::json;
 use zcp_wire::{
     Id, Response, Revision, RpcError,
     downgrade::downgrade,
-    error::METHOD_NOT_FOUND,
+    error::{BUSY, DENIED, METHOD_NOT_FOUND},
     mcp::{
         Body, Cache, CacheScope, InputRequired, Reply, ResultType, completion::CompleteResult,
         resources::ReadResourceResult, tools::CallToolResult,
     },
 };
-
-/// Outside the range JSON-RPC and MCP keep to themselves; HTTP's number for the same.
-const BUSY: i64 = 429;
-/// HTTP's number for the same.
-const DENIED: i64 = 403;
 
 /// The response to a request that was run.
 pub(super) fn response(

@@ -2,7 +2,7 @@
 
 use super::{
     Carried, Mcp,
-    entry::{Client, Entry, Questions},
+    entry::{Client, Entry},
     retry::Retry,
     running::State,
     session::{Session, Stoppable},
@@ -40,6 +40,7 @@ use zcp_wire::{
         logging::{Level, LogMessage},
         tasks::RELATED,
     },
+    revision::Questions,
 };
 
 /// Frames a call may have waiting before progress and logs are dropped. Its questions and its

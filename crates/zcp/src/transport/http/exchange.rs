@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, PeerAddress, Principal, network},
-    protocol::mcp::{Route, check_version, route, shared},
+    protocol::mcp::{Route, check_session_version, route, shared},
     runtime::ctx::Release,
     sync::holding,
     transport::{
@@ -213,9 +213,9 @@ async fn in_session(
             live.mcp.call(request, params, sender.carry(&mut parts.extensions), release.clone())
         }
         Message::One(frame) => live.mcp.send(frame.clone(), sender.mark(&mut parts.extensions)),
-        Message::Batch(batched) if live.mcp.has_batches() => {
+        Message::Batch(batched) => {
             let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
-            let frames = batched.frames(converse::BATCH).map_err(refused)?;
+            let frames = live.mcp.batch(batched).map_err(refused)?;
             let bytes = frames.len() * UNDER_WAY;
             let room = Weight::of(bytes, &http.runtime, sender.peer, None);
             let room = room.map_err(|NoRoom| busy(NoRoom::WHY))?;
@@ -228,10 +228,6 @@ async fn in_session(
             let all = holding(all, room);
             let all = Adopting::new(http, live, Frames::stream(all));
             return Ok(batch(http, all, caller, sender.peer).await);
-        }
-        Message::Batch(_) => {
-            let why = "this session's revision has no batches: send one message at a time";
-            return Err(refusal(StatusCode::BAD_REQUEST, why));
         }
     };
     // Most calls are answered at once: there is nothing a client could lose.
@@ -331,7 +327,7 @@ async fn delete(
 
 /// The session a GET or DELETE names, if it is there and belongs to the caller.
 async fn find_named(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    check_version(&parts.headers).map_err(|error| status::refused(None, error))?;
+    check_session_version(&parts.headers).map_err(|error| status::refused(None, error))?;
     find(http, None, parts).await
 }
 
