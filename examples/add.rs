@@ -1,6 +1,6 @@
 //! The ten-line server. Run it: `cargo run -p zcp --example add`
 
-use zcp::{Server, Stdio, tool};
+use zcp::{Stdio, server, tool};
 
 /// Add two numbers.
 #[tool]
@@ -10,5 +10,5 @@ async fn add(a: i64, b: i64) -> i64 {
 
 #[tokio::main]
 async fn main() -> Result<(), zcp::Error> {
-    Server::new("demo").tool(add).serve(Stdio).await
+    server!("demo").tool(add).serve(Stdio).await
 }

@@ -41,3 +41,13 @@ async fn a_socket_answers() {
     assert_eq!(text(&answer["result"]), SIMPLE);
     socket.close().await;
 }
+
+/// Programs show their own version, which is another one than that of this library.
+#[tokio::test]
+async fn a_server_has_the_name_and_version_of_its_package() {
+    let mut client = PipeClient::new(zcp::server!());
+    let answer = client.ask(modern(1, "server/discover", json!({}))).await;
+    let shown = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+    let own = (json!(env!("CARGO_PKG_NAME")), json!(env!("CARGO_PKG_VERSION")));
+    assert_eq!((shown["name"].clone(), shown["version"].clone()), own, "{answer}");
+}

@@ -1,7 +1,13 @@
 #![doc = include_str!("docs/crate.md")]
 // What a part uses that is not built is unused without it.
 #![cfg_attr(
-    not(all(feature = "http", feature = "ws", feature = "metrics")),
+    not(all(
+        feature = "http",
+        feature = "ws",
+        feature = "metrics",
+        feature = "sqlite",
+        feature = "redis"
+    )),
     allow(dead_code, unused_imports)
 )]
 
@@ -17,6 +23,7 @@ pub mod store;
 mod sync;
 mod transport;
 
+pub use ::http;
 pub use auth::{Caller, PeerAddress, Principal, Scopes, View};
 pub use protocol::mcp::Mcp;
 pub use runtime::{
@@ -45,9 +52,11 @@ pub use runtime::{
     template::{TemplateError, UriTemplate},
     tool::Tool,
 };
+pub use schemars;
 pub use seal::KeyRing;
 pub use server::{Error, Server};
 pub use shutdown::shutdown_signal;
+pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "http")]
 pub use transport::http::Http;
 pub use transport::{

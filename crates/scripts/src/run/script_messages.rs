@@ -5,7 +5,7 @@ use crate::redact;
 use futures_util::poll;
 use serde_json::{Value, json};
 use std::{collections::HashMap, pin::pin, task::Poll, time::Duration};
-use zcp::wire::{json::is_plain, line::Line, mcp::resources::Resource};
+use zcp::wire::{Method, json::is_plain, line::Line, mcp::resources::Resource};
 use zcp::{Answer, CallError, Content, CreateMessage, Ctx, Level, Result, Visit};
 
 /// Content a script may add, in blocks.
@@ -143,13 +143,13 @@ impl<'a> Listener<'a> {
     fn notified(&self, line: &str) {
         let Ok(message) = serde_json::from_str::<Value>(line) else { return };
         let params = &message["params"];
-        match message["method"].as_str() {
-            Some("notifications/progress") => {
+        match message["method"].as_str().and_then(Method::parse) {
+            Some(Method::Progress) => {
                 let (done, total) = (params["progress"].as_f64(), params["total"].as_f64());
                 let words = params["message"].as_str().unwrap_or_default();
                 self.ctx.progress_with(done.unwrap_or_default(), total, words);
             }
-            Some("notifications/message") => {
+            Some(Method::LogMessage) => {
                 let level = level(params["level"].as_str().unwrap_or_default());
                 self.ctx.log_as(level, params["logger"].as_str(), &params["data"]);
             }

@@ -1,6 +1,7 @@
 //! The catalogs of a server as one, for as long as they change.
 
 use super::{
+    background::Background,
     call::ListKind,
     catalog::{Catalog, Map, clash},
     changes::{Change, Changes},
@@ -14,23 +15,19 @@ use std::{
     collections::{HashSet, btree_map::Entry},
     sync::Arc,
 };
-use tokio::sync::watch;
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
+use tokio::{runtime::Handle, sync::watch};
 
 /// Clashes that are logged one by one; of more, only the number is.
 const LOGGED: usize = 20;
 
-/// The own catalog and those of the providers as one, followed for as long as the guard lives.
+/// The own catalog and those of the providers as one, followed for as long as the background lives.
 pub(super) fn watch_catalogs(
     own: Catalog,
     providers: &[Box<dyn Provider>],
     gates: Vec<Arc<dyn Gate>>,
     changes: Changes,
     state: Arc<Extensions>,
-) -> (watch::Receiver<Arc<Catalog>>, Option<DropGuard>) {
+) -> (watch::Receiver<Arc<Catalog>>, Option<Background>) {
     let open = providers.iter().map(|provider| (provider.catalog(), true)).collect();
     let gates = gates.into_iter().map(|gate| (gate.changes(), true, gate)).collect();
     let mut merging = Merging { own, providers: open, gates };
@@ -40,12 +37,10 @@ pub(super) fn watch_catalogs(
     if providers.is_empty() && merging.gates.is_empty() {
         return (receiver, None);
     }
-    let stop = CancellationToken::new();
-    let guard = stop.clone().drop_guard();
+    let (watching, handle) = (Background::new(), Handle::current());
     let updated = futures_util::stream::select_all(providers.iter().map(|one| one.updated()));
-    let tracker = TaskTracker::new();
-    tracker.spawn(stop.clone().run_until_cancelled_owned(announce(updated, changes.clone())));
-    tracker.spawn(stop.run_until_cancelled_owned(async move {
+    watching.spawn(&handle, announce(updated, changes.clone()));
+    watching.spawn(&handle, async move {
         while merging.changed().await {
             let (before, after) = (sender.borrow().clone(), merging.merged());
             for mistake in after.mistakes(&state) {
@@ -59,8 +54,8 @@ pub(super) fn watch_catalogs(
                 }
             }
         }
-    }));
-    (receiver, Some(guard))
+    });
+    (receiver, Some(watching))
 }
 
 /// Tells of resources that changed.

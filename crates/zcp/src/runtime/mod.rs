@@ -1,6 +1,7 @@
 //! Operations in, outcomes out. Knows no frame, no revision, no socket.
 
 pub(crate) mod ask;
+mod background;
 pub(crate) mod call;
 pub(crate) mod catalog;
 pub(crate) mod changes;
@@ -38,6 +39,7 @@ pub(crate) mod template;
 pub(crate) mod tool;
 
 use crate::{seal::KeyRing, store::Store, sync::lock};
+use background::Background;
 use call::{Call, Fault, Outcome};
 use catalog::Catalog;
 use changes::{Change, Changes};
@@ -63,10 +65,6 @@ use std::{
     time::Duration,
 };
 use tasks::{Engine, Tasks};
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
 use tower::{ServiceExt, util::BoxCloneSyncService};
 use tracing::Instrument;
 use zcp_wire::mcp::{Cache, CacheScope, lifecycle::Implementation};
@@ -97,9 +95,10 @@ pub struct Shared {
     layered: Option<Service>,
     /// What a protocol keeps for all of its conversations, one of a type.
     shelf: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    _watching: Option<DropGuard>,
+    /// Follows the providers, if there are any.
+    watching: Option<Background>,
     /// Looks after tasks, once there is a conversation.
-    keeping: OnceLock<Keeping>,
+    keeping: OnceLock<Background>,
     /// A provider may own what its catalog comes from.
     _providers: Vec<Box<dyn Provider>>,
 }
@@ -190,7 +189,7 @@ impl Runtime {
             core,
             layered,
             shelf: Mutex::default(),
-            _watching: watching,
+            watching,
             keeping: OnceLock::new(),
             _providers: parts.providers,
         };
@@ -267,13 +266,12 @@ impl Runtime {
         }
         let Ok(handle) = tokio::runtime::Handle::try_current() else { return };
         self.keeping.get_or_init(|| {
-            let stop = CancellationToken::new();
             let keep = tasks::keep(Arc::downgrade(&self.shared), self.core.engine.clone());
             let keys = KeyRing::clone(&self.keys).follow(self.store.clone());
-            let keep = futures_util::future::join(keep, keys);
-            let tracker = TaskTracker::new();
-            tracker.spawn_on(stop.clone().run_until_cancelled_owned(keep), &handle);
-            Keeping { stop: stop.drop_guard(), tracker }
+            let keeping = Background::new();
+            keeping.spawn(&handle, keep);
+            keeping.spawn(&handle, keys);
+            keeping
         });
     }
 
@@ -281,10 +279,8 @@ impl Runtime {
     /// processes with the same store take over what may be run again.
     pub async fn close(&self, patience: Duration) {
         self.core.engine.close(patience).await;
-        if let Some(keeping) = self.keeping.get() {
-            keeping.stop.token().cancel();
-            keeping.tracker.close();
-            keeping.tracker.wait().await;
+        for work in self.keeping.get().into_iter().chain(&self.watching) {
+            work.close().await;
         }
     }
 
@@ -294,13 +290,6 @@ impl Runtime {
         let place = shelf.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         place.clone().downcast().unwrap_or_default()
     }
-}
-
-#[doc(hidden)]
-/// The work of a runtime in the background. It ends with the runtime.
-struct Keeping {
-    stop: DropGuard,
-    tracker: TaskTracker,
 }
 
 impl std::ops::Deref for Runtime {

@@ -39,7 +39,6 @@ impl Wakes {
     }
 
     /// Any log may have grown.
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(super) fn wake_all(&self) {
         for watched in lock(&self.0).values() {
             watched.grew.send_replace(());
@@ -47,7 +46,6 @@ impl Wakes {
     }
 
     /// Whether nobody waits.
-    #[cfg(any(feature = "sqlite", test))]
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
     }
