@@ -6,10 +6,8 @@ use std::{
     error::Error,
     path::{Path, PathBuf},
 };
-use zcp_scripts::Scripts;
+use zcp_scripts::{PROJECT_ROOT, Scripts};
 
-/// What says where a project is.
-const VARIABLE: &str = "MCPBASH_PROJECT_ROOT";
 /// What makes a folder a project, also for those who stand somewhere below it.
 const MARKS: [&str; 2] = ["server.d", "zcp.toml"];
 /// The same, for those who stand in it.
@@ -17,9 +15,9 @@ const TOOLS: &str = "tools";
 
 /// The folder that a variable names; or the nearest project, here or further up; or none.
 pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
-    match home::variable(VARIABLE).filter(|folder| !folder.is_empty()) {
+    match home::variable(PROJECT_ROOT).filter(|folder| !folder.is_empty()) {
         Some(folder) if Path::new(&folder).is_dir() => Ok(Some(folder.into())),
-        Some(folder) => Err(format!("{VARIABLE} names {folder}, and there is no such folder")),
+        Some(folder) => Err(format!("{PROJECT_ROOT} names {folder}, and there is no such folder")),
         None => Ok(env::current_dir().ok().and_then(|here| nearest(&here))),
     }
 }

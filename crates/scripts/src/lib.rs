@@ -14,8 +14,8 @@ mod run;
 mod spawn;
 
 pub use call::tool::Program;
-pub use compat::mcp_bash::registered::Checks;
 use compat::mcp_bash::{self, registered, remote_token::Remote};
+pub use compat::mcp_bash::{HEALTH_TIMEOUT, PROJECT_ROOT, registered::Checks, show_to_scripts};
 use futures_util::{StreamExt, stream::BoxStream};
 use host::{Environment, Host, neighbours::Neighbours, secrets};
 use manifest::{icons, secret_reference::is_reference};
@@ -155,7 +155,7 @@ impl Scripts {
         // Clients that show pages are told that there may be some.
         let server = server.extension(content::UI_EXTENSION, json!({ "mimeTypes": [ui::MIME] }));
         // The policy guards everything that the server offers, so the folder itself is not behind it.
-        server.gate(self.guard.clone()).provide(Unguarded(self))
+        server.gate(self.guard.clone()).provide(Ungated(self))
     }
 
     /// Makes the project's own checks of its health, if it has any.
@@ -346,9 +346,9 @@ impl Folder {
 
 /// A folder whose policy is enforced by the server that offers it.
 #[derive(Debug)]
-struct Unguarded(Scripts);
+struct Ungated(Scripts);
 
-impl Provider for Unguarded {
+impl Provider for Ungated {
     fn catalog(&self) -> channel::Receiver<Arc<Catalog>> {
         self.0.catalog.clone()
     }

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::json;
 use std::{error::Error, path::PathBuf, time::Duration};
-use zcp_scripts::Checks;
+use zcp_scripts::{Checks, HEALTH_TIMEOUT};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -27,9 +27,8 @@ pub(crate) struct Health {
     pub(crate) timeout: Option<u64>,
 }
 
-/// Seconds it may take to answer, and what says otherwise.
+/// Seconds it may take to answer, unless something says otherwise.
 const USUAL: u64 = 5;
-const VARIABLE: &str = "MCPBASH_HEALTH_TIMEOUT_SECS";
 
 pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
     // What is wrong with the folder is known without a server; that it serves is tried.
@@ -79,7 +78,7 @@ pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
 
 /// What the variable says.
 fn usual() -> Option<u64> {
-    home::variable(VARIABLE)?.trim().parse().ok().filter(|seconds| *seconds > 0)
+    home::variable(HEALTH_TIMEOUT)?.trim().parse().ok().filter(|seconds| *seconds > 0)
 }
 
 async fn count(health: &Health, seconds: u64) -> Result<(usize, usize, usize), Box<dyn Error>> {

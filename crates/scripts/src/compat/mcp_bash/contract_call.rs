@@ -1,7 +1,7 @@
 //! One call by the contract: the variables a tool is given, and the files it reads and writes.
 
 use super::{
-    ToolContext, is_remote_token, is_true, number, remote_token, roots,
+    ENV_ALLOWLIST, ENV_MODE, ToolContext, is_remote_token, is_true, number, remote_token, roots,
     tool_metadata::{about, metadata},
 };
 use crate::{
@@ -210,9 +210,9 @@ fn meta(ctx: &Ctx) -> Value {
 
 /// Variables of the framework's own that the server was given; not the secret among them.
 fn inherited(host: &Host) -> Vec<(OsString, OsString)> {
-    let allowed = host.environment.get("MCPBASH_TOOL_ENV_ALLOWLIST").unwrap_or_default();
+    let allowed = host.environment.get(ENV_ALLOWLIST).unwrap_or_default();
     let allowed: Vec<&str> = allowed.split([' ', ',']).collect();
-    let mode = host.environment.get("MCPBASH_TOOL_ENV_MODE").unwrap_or("minimal");
+    let mode = host.environment.get(ENV_MODE).unwrap_or("minimal");
     let whole = mode == "inherit" && is_true(&host.environment, "MCPBASH_TOOL_ENV_INHERIT_ALLOW");
     let seen = |name: &str| {
         let own = name.starts_with("MCP_")

@@ -31,6 +31,13 @@ pub(crate) use tool_metadata::metadata;
 use zcp::{Ctx, Result};
 use zcp_policy::Allowlist;
 
+/// The variable that says where a project is.
+pub const PROJECT_ROOT: &str = "MCPBASH_PROJECT_ROOT";
+/// The variable that says how many seconds a check of a project's health may take.
+pub const HEALTH_TIMEOUT: &str = "MCPBASH_HEALTH_TIMEOUT_SECS";
+/// Which variables of the server scripts see, and those they see if they do not see all.
+const ENV_MODE: &str = "MCPBASH_TOOL_ENV_MODE";
+const ENV_ALLOWLIST: &str = "MCPBASH_TOOL_ENV_ALLOWLIST";
 /// Variables that settings come from.
 pub(crate) const TIMEOUT: &str = "MCPBASH_DEFAULT_TOOL_TIMEOUT";
 pub(crate) const MAX_TIMEOUT: &str = "MCPBASH_MAX_TIMEOUT_SECS";
@@ -76,6 +83,14 @@ pub(crate) struct ProjectContext<'a> {
     pub(crate) tools: PathBuf,
     /// What its tools share wants to know where the client works.
     pub(crate) wants_roots: bool,
+}
+
+/// Adds to a server's environment what shows all of its variables to scripts, which see only those
+/// that they are shown.
+pub fn show_to_scripts(env: &mut BTreeMap<String, String>) {
+    let names: Vec<_> = env.keys().filter(|name| !name.starts_with("MCPBASH_")).cloned().collect();
+    env.entry(ENV_MODE.to_owned()).or_insert_with(|| "allowlist".to_owned());
+    env.entry(ENV_ALLOWLIST.to_owned()).or_insert(names.join(","));
 }
 
 impl Contract {

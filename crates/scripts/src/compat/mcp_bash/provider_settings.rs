@@ -1,6 +1,6 @@
 //! What variables say of providers, and what a provider written for mcp-bash is told.
 
-use super::{is_remote_token, is_true, json_tool, number, seconds};
+use super::{PROJECT_ROOT, is_remote_token, is_true, json_tool, number, seconds};
 use crate::host::{Environment, Host};
 use std::{
     ffi::OsString,
@@ -105,7 +105,7 @@ pub(crate) fn variables(folders: &ProviderFolders<'_>, host: &Host) -> Vec<(OsSt
     let mut env: Vec<(OsString, OsString)> =
         own.map(|(name, value)| (name.into(), value.into())).collect();
     for (name, folder) in [
-        ("MCPBASH_PROJECT_ROOT", folders.root),
+        (PROJECT_ROOT, folders.root),
         ("MCPBASH_PROVIDERS_DIR", &folders.providers),
         ("MCPBASH_RESOURCES_DIR", &folders.resources),
         ("MCPBASH_PROMPTS_DIR", &folders.prompts),

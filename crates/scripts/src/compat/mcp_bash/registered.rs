@@ -1,6 +1,8 @@
 //! What a project written for mcp-bash registers instead of having it found.
 
-use super::{ALLOW_HOOKS, is_remote_token, is_true, json_tool, means_yes, moved_folder, number};
+use super::{
+    ALLOW_HOOKS, PROJECT_ROOT, is_remote_token, is_true, json_tool, means_yes, moved_folder, number,
+};
 use crate::{call_files::open_regular, host::Host, spawn};
 use serde_json::{Map, Value};
 use std::{
@@ -184,7 +186,7 @@ pub(crate) fn environment(root: &Path, host: &Host) -> Vec<(OsString, OsString)>
     let mut env: Vec<(OsString, OsString)> =
         own.map(|(name, value)| (name.into(), value.into())).collect();
     env.push(("PATH".into(), host.environment.path().into()));
-    env.push(("MCPBASH_PROJECT_ROOT".into(), root.into()));
+    env.push((PROJECT_ROOT.into(), root.into()));
     env.push(("MCP_SDK".into(), host.sdk().into()));
     env.extend(json_tool(&host.environment).map(|(name, value)| (name.into(), value)));
     env

@@ -1,6 +1,6 @@
 //! What a tool is told of itself, its server and its project.
 
-use super::{ToolContext, contract_call::LONGEST};
+use super::{PROJECT_ROOT, ToolContext, contract_call::LONGEST};
 use crate::{host::Host, manifest::icons::icons};
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
@@ -49,7 +49,7 @@ pub(super) fn about(tool: &ToolContext<'_>, host: &Host) -> Vec<(&'static str, S
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let icons = (!about.icons.is_empty()).then(|| json!(about.icons).to_string());
     let mut all = vec![
-        ("MCPBASH_PROJECT_ROOT", project.root.to_string_lossy().into_owned()),
+        (PROJECT_ROOT, project.root.to_string_lossy().into_owned()),
         ("MCPBASH_MODE", "full".to_owned()),
         ("MCPBASH_TRANSPORT", "stdio".to_owned()),
         ("MCPBASH_JSON_TOOL", "jq".to_owned()),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::Command};
 use zcp_client::oauth::Url;
+use zcp_scripts::show_to_scripts;
 
 /// What a bundle says of itself: `[bundle]` of `zcp.toml`.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -104,7 +105,7 @@ impl About {
         }
         let mut about: Self = serde_json::from_value(all.into())?;
         if is_mcp_bash && !about.env.is_empty() {
-            about.show_to_scripts();
+            show_to_scripts(&mut about.env);
         }
         if semver::Version::parse(&about.version).is_err() {
             notes.push(format!("`{}` is no version like 1.2.3, as clients want it", about.version));
@@ -115,16 +116,6 @@ impl About {
             about.author = Some(Author::from(json!("unknown")));
         }
         Ok((about, notes))
-    }
-
-    /// Scripts for mcp-bash see a variable only if the server is told so.
-    fn show_to_scripts(&mut self) {
-        let names: Vec<_> = self.env.keys().filter(|name| !name.starts_with("MCPBASH_")).collect();
-        let names = names.into_iter().cloned().collect::<Vec<_>>().join(",");
-        self.env
-            .entry("MCPBASH_TOOL_ENV_MODE".to_owned())
-            .or_insert_with(|| "allowlist".to_owned());
-        self.env.entry("MCPBASH_TOOL_ENV_ALLOWLIST".to_owned()).or_insert(names);
     }
 }
 
