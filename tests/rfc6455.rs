@@ -179,7 +179,7 @@ fn fragments() -> Vec<Case> {
 
 fn lengths() -> Vec<Case> {
     let mut cases = vec![];
-    for length in [250, 65_535, 65_536, 65_537, LARGEST] {
+    for length in [1000, 65_535, 65_536, 65_537, LARGEST] {
         let sent = whole(TEXT, ping(length));
         cases.push(case(format!("text of {length} bytes"), sent, Answer));
     }
@@ -249,8 +249,9 @@ fn closes() -> Vec<Case> {
             Close(Some(1000))
         }),
     ];
+    // 1014 was registered after RFC 6455: whether it is known is left open here.
     let usable = (1000..=1003).chain(1007..=1013).chain([3000, 3999, 4000, 4999]);
-    for code in usable.filter(|code| *code != 1004) {
+    for code in usable {
         cases.push(case(format!("close {code}"), closing(code, "bye"), Close(Some(code))));
     }
     for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535] {
@@ -297,9 +298,12 @@ impl Raw {
         Some((first, payload))
     }
 
-    /// What the server does next.
+    /// What the server does next, apart from the pings that keep the connection alive.
     async fn next(&mut self) -> Option<Expected> {
-        let (first, payload) = self.frame().await?;
+        let (mut first, mut payload) = self.frame().await?;
+        while first == FIN | PING {
+            (first, payload) = self.frame().await?;
+        }
         match first {
             0x81 => {
                 let message: Value = serde_json::from_slice(&payload).expect("a message is JSON");
@@ -309,7 +313,8 @@ impl Raw {
             0x8a => Some(Pong(payload)),
             0x88 => {
                 let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
-                assert!(payload.len() <= 125 && std::str::from_utf8(payload.get(2..)?).is_ok());
+                let reason = payload.get(2..).unwrap_or_default();
+                assert!(payload.len() <= 125 && std::str::from_utf8(reason).is_ok());
                 Some(Close(code))
             }
             other => panic!("a server sends no frame that begins with {other:#x}"),
