@@ -8,6 +8,7 @@
 #   need_redis                 redis-server is first on PATH
 #   need_ruby                  ruby is first on PATH
 #   need_deny                  cargo-deny is first on PATH
+#   need_wstest                Autobahn's test suite is the function `wstest`
 #   need_languages             what scripts are written in
 #   programs                   $PROGRAMS/zcp and the examples that tests start; $FIXTURE is `everything`
 #   rmcp_programs              $RMCP/interop-rmcp, tasks and small_server
@@ -17,6 +18,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TOOLS=$ROOT/target/test-tools
 NODE_VERSION=22.23.2
 DENY_VERSION=0.20.2
+AUTOBAHN_VERSION=25.10.1
 
 BOLD='' RED='' GREEN='' PLAIN=''
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
@@ -166,6 +168,33 @@ need_deny() {
         end_install "$dir" "$DENY_VERSION"
     fi
     export PATH="$dir/bin:$PATH"
+}
+
+# Autobahn's test suite runs on Python 2.7 alone.
+need_wstest() {
+    local dir=$TOOLS/autobahn
+    PYTHON2=$(find_python2) ||
+        fail "Autobahn's test suite needs Python 2.7, which was not found: pyenv install 2.7.18"
+    if ! is_installed "$dir" "$PYTHON2" "$AUTOBAHN_VERSION"; then
+        begin_install "$dir" "autobahntestsuite $AUTOBAHN_VERSION"
+        "$PYTHON2" -m pip install --quiet --disable-pip-version-check --target "$dir" \
+            "autobahntestsuite==$AUTOBAHN_VERSION" 2>"$dir/pip.log" ||
+            fail "pip could not install Autobahn's test suite: $(tail -n 3 "$dir/pip.log")"
+        # A package without this file is none to Python 2.
+        touch "$dir/zope/__init__.py"
+        end_install "$dir" "$PYTHON2" "$AUTOBAHN_VERSION"
+    fi
+}
+
+wstest() { PYTHONPATH=$TOOLS/autobahn "$PYTHON2" -m autobahntestsuite.wstest "$@"; }
+
+# The path of a Python 2.7 with pip.
+find_python2() {
+    local python
+    for python in "$(command -v python2.7)" "$HOME"/.pyenv/versions/2.7.*/bin/python; do
+        "$python" -m pip --version >/dev/null 2>&1 && echo "$python" && return
+    done
+    return 1
 }
 
 need_languages() {

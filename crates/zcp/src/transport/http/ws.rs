@@ -206,3 +206,6 @@ fn forget_later(
         }
     });
 }
+
+#[cfg(test)]
+mod echo;

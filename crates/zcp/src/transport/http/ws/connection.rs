@@ -104,23 +104,12 @@ pub(super) async fn serve(
             }
         };
         unheard = 0;
-        let bytes = match message {
-            Some(Ok(Message::Text(text))) => Bytes::from(text),
-            Some(Ok(Message::Binary(bytes))) => bytes,
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-            Some(Ok(Message::Close(_))) => {
-                // The answer waits to be sent.
-                line.takes(socket.flush()).await;
-                return Ended::Closed;
-            }
-            Some(Err(error)) => {
-                let Some(farewell) = refusal(&error) else { return Ended::Lost };
-                return match line.takes(socket.send(farewell)).await {
-                    true => Ended::Refused(Box::new(socket)),
-                    false => Ended::Lost,
-                };
-            }
-            None => return Ended::Lost,
+        let bytes = match hear(message, &mut socket, &line).await {
+            Heard::Message(message) => message.into_data(),
+            Heard::Nothing => continue,
+            Heard::Closed => return Ended::Closed,
+            Heard::Refused => return Ended::Refused(Box::new(socket)),
+            Heard::Lost => return Ended::Lost,
         };
         let is_large = bytes.len() >= LARGE;
         kept.conversation.receive(bytes, extensions);
@@ -130,6 +119,45 @@ pub(super) async fn serve(
             }
             socket = arriving::renew(http, socket).await;
         }
+    }
+}
+
+/// What was read from a socket.
+pub(super) enum Heard {
+    /// A text or binary data.
+    Message(Message),
+    /// A frame that is answered below, or needs no answer.
+    Nothing,
+    /// A word of farewell, which was answered.
+    Closed,
+    /// A violation. The client was told so, and may not have read it.
+    Refused,
+    /// The end of the connection.
+    Lost,
+}
+
+/// Answers what was read as RFC 6455 says. Messages are left to the caller.
+pub(super) async fn hear(
+    read: Option<Result<Message, Error>>,
+    socket: &mut Socket,
+    line: &Line<'_>,
+) -> Heard {
+    match read {
+        Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => Heard::Message(message),
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Heard::Nothing,
+        Some(Ok(Message::Close(_))) => {
+            // The answer waits to be sent.
+            line.takes(socket.flush()).await;
+            Heard::Closed
+        }
+        Some(Err(error)) => {
+            let Some(farewell) = refusal(&error) else { return Heard::Lost };
+            match line.takes(socket.send(farewell)).await {
+                true => Heard::Refused,
+                false => Heard::Lost,
+            }
+        }
+        None => Heard::Lost,
     }
 }
 
@@ -154,15 +182,15 @@ fn farewell(code: CloseCode, why: &'static str) -> Message {
 }
 
 /// A connection while something is sent on it.
-struct Line<'a> {
-    taken: &'a CancellationToken,
-    inbox: &'a Inbox,
+pub(super) struct Line<'a> {
+    pub(super) taken: &'a CancellationToken,
+    pub(super) inbox: &'a Inbox,
 }
 
 impl Line<'_> {
     /// Whether something was sent, to a client that takes it within a while: sooner, if others need
     /// the room of what waits for it.
-    async fn takes<E>(&self, sent: impl Future<Output = Result<(), E>>) -> bool {
+    pub(super) async fn takes<E>(&self, sent: impl Future<Output = Result<(), E>>) -> bool {
         let mut sent = std::pin::pin!(sent);
         // Nearly always it is sent at once, and needs no timer.
         match poll!(sent.as_mut()) {
