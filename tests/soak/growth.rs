@@ -1,15 +1,13 @@
 //! A million events, a hundred thousand sessions and tasks: nothing grows without end, and what has
-//! expired gives its room back. Slow, so it has a part of its own: `./test soak`.
-#![expect(clippy::unwrap_used, reason = "a test that meets nothing where there is something fails")]
+//! expired gives its room back.
 
+use crate::held;
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::{
-    alloc::System,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,15 +19,6 @@ use zcp::{
     tool,
 };
 use zcp_tests::{folder::Folder, redis::RedisServer};
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-/// What this process holds, in KiB: not what its allocator keeps for later.
-fn held() -> u64 {
-    let stats = ALLOCATOR.stats();
-    (stats.bytes_allocated.saturating_sub(stats.bytes_deallocated) / 1024) as u64
-}
 
 const EVENTS: usize = 1_000_000;
 const SESSIONS: usize = 100_000;
