@@ -29,7 +29,10 @@ PROGRAM_SECONDS = 20 * len(STEPS) + 30
 # Columns that run at the same time: most of what they do is waiting.
 AT_ONCE = 4
 SERVER_SECONDS = 10
+ADDRESSES = {"http": "http://127.0.0.1:{}/mcp", "sse": "http://127.0.0.1:{}/sse", "ws": "ws://127.0.0.1:{}/ws"}
 WIDTH = 7
+# Columns of one table.
+MOST = 13
 COLOURS = {"ok": "\x1b[32m", "FAIL": "\x1b[31m", "n/a": "\x1b[33m"}
 
 
@@ -104,7 +107,7 @@ def reached(transport, server, log):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             wait_until_healthy(port, process)
-            yield f"http://127.0.0.1:{port}/mcp" if transport == "http" else f"ws://127.0.0.1:{port}/ws"
+            yield ADDRESSES[transport].format(port)
             if process.poll() is not None:
                 raise ServerFailed(f"the server ended with status {process.returncode}; its log is {log}")
         finally:
@@ -131,13 +134,25 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def show(columns):
+def tables(columns):
+    """As many columns side by side as fit, and all of a client together."""
+    table = []
+    for _, group in groupby(columns, key=lambda column: column.client):
+        group = list(group)
+        if table and len(table) + len(group) > MOST:
+            yield table
+            table = []
+        table += group
+    yield table
+
+
+def show(columns, steps):
     paint = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     print()
     print(heading(columns, "client"))
     print(heading(columns, "version"))
     print((f"{'':<18}" + "".join(f"{column.transport:<{WIDTH}}" for column in columns)).rstrip())
-    for step in STEPS:
+    for step in steps:
         row = f"{step:<18}"
         for column in columns:
             cell, _ = column.cell(step)
@@ -154,8 +169,8 @@ def heading(columns, attribute):
     return row.rstrip()
 
 
-def reasons(columns, kind):
-    found = [(c.name, step, c.cell(step)[1]) for c in columns for step in STEPS if c.cell(step)[0] == kind]
+def reasons(columns, steps, kind):
+    found = [(c.name, step, c.cell(step)[1]) for c in columns for step in steps if c.cell(step)[0] == kind]
     if found:
         print(f"\n{kind}")
     for name, step, why in found:
@@ -167,15 +182,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
     parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--steps", type=lambda names: names.split(","), default=STEPS)
     parser.add_argument("columns", nargs="+", type=Column.parse)
     asked = parser.parse_args()
     asked.results.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda column: column.run(asked.server, asked.results), asked.columns))
-    show(asked.columns)
-    reasons(asked.columns, "n/a")
-    failed = reasons(asked.columns, "FAIL")
-    print(f"\n{len(asked.columns) * len(STEPS) - failed} of {len(asked.columns) * len(STEPS)} without a failure")
+    for table in tables(asked.columns):
+        show(table, asked.steps)
+    reasons(asked.columns, asked.steps, "n/a")
+    failed = reasons(asked.columns, asked.steps, "FAIL")
+    cells = len(asked.columns) * len(asked.steps)
+    print(f"\n{cells - failed} of {cells} without a failure")
     return 1 if failed else 0
 
 

@@ -31,17 +31,16 @@ class Client:
         server = self.target
         if self.transport == "stdio":
             server = StdioServerParameters(command=self.witness.command, args=self.witness.args)
-        self.mcp = await self.owner.open(
-            Mcp(
-                server,
-                mode=self.mode,
-                sampling_callback=self.sample,
-                elicitation_callback=self.elicit,
-                list_roots_callback=self.roots,
-                logging_callback=self.log,
-            )
-        )
+        self.mcp = await self.owner.open(Mcp(server, mode=self.mode, **self.callbacks()))
         return self.mcp.server_info and self.mcp.server_info.name, self.mcp.protocol_version
+
+    def callbacks(self):
+        return {
+            "sampling_callback": self.sample,
+            "elicitation_callback": self.elicit,
+            "list_roots_callback": self.roots,
+            "logging_callback": self.log,
+        }
 
     async def sample(self, context, params):
         content = types.TextContent(type="text", text=steps.MODEL_SAYS)

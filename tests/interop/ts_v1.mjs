@@ -1,50 +1,59 @@
-// The steps with the TypeScript SDK 1.x, which speaks the handshake revisions.
+// The steps with the TypeScript SDK 1.x, which speaks the handshake revisions: in its newest version, and in
+// older ones that each speak the revision of their time.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
-import {
-  CreateMessageRequestSchema,
-  ElicitRequestSchema,
-  ListRootsRequestSchema,
-  LoggingMessageNotificationSchema,
-  ResourceUpdatedNotificationSchema,
-  ToolListChangedNotificationSchema,
-} from '@modelcontextprotocol/sdk/types.js';
+import * as types from '@modelcontextprotocol/sdk/types.js';
 
 import { CAPABILITIES, ELICITED, Inbox, ROOTS, SAMPLED, Witness, main } from './steps.mjs';
 
-class Adapter {
-  revision = '2025-11-25';
+const PACKAGE = new URL('node_modules/@modelcontextprotocol/sdk/package.json', import.meta.url);
+const VERSION = JSON.parse(readFileSync(PACKAGE)).version;
+const REVISIONS = { '1.10.2': '2024-11-05', '1.12.3': '2025-03-26', '1.13.0': '2025-06-18' };
+const HAS_FORMS = 'ElicitRequestSchema' in types;
+
+export class Adapter {
+  revision = REVISIONS[VERSION] ?? '2025-11-25';
+  cannot = HAS_FORMS ? {} : { elicitation: 'forms came with 2025-06-18' };
   notFound = -32002;
   logs = [];
   updates = new Inbox();
   changes = new Inbox();
-  client = new Client({ name: 'interop', version: '1' }, { capabilities: CAPABILITIES });
 
-  constructor(kind, target) {
+  constructor(kind, target, capabilities = CAPABILITIES) {
+    const { elicitation, ...others } = capabilities;
+    const known = HAS_FORMS ? capabilities : others;
+    this.client = new Client({ name: 'interop', version: '1' }, { capabilities: known });
     this.kind = kind;
     this.target = target;
     this.witness = new Witness(target);
-    this.client.setRequestHandler(CreateMessageRequestSchema, async () => SAMPLED);
-    this.client.setRequestHandler(ElicitRequestSchema, async () => ELICITED);
-    this.client.setRequestHandler(ListRootsRequestSchema, async () => ROOTS);
-    this.client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void this.logs.push(params.data));
-    this.client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => this.updates.push(params.uri));
-    this.client.setNotificationHandler(ToolListChangedNotificationSchema, () => this.changes.push());
+    this.client.setRequestHandler(types.CreateMessageRequestSchema, async () => SAMPLED);
+    if (HAS_FORMS) this.client.setRequestHandler(types.ElicitRequestSchema, async () => ELICITED);
+    this.client.setRequestHandler(types.ListRootsRequestSchema, async () => ROOTS);
+    this.client.setNotificationHandler(types.LoggingMessageNotificationSchema, ({ params }) => void this.logs.push(params.data));
+    this.client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, ({ params }) => this.updates.push(params.uri));
+    this.client.setNotificationHandler(types.ToolListChangedNotificationSchema, () => this.changes.push());
   }
 
   async connect() {
     this.transport = this.open();
-    // The client tells its transport what was agreed, and keeps no copy to read.
+    // The client keeps no copy of what was agreed: it is read on its way in.
     let revision;
-    const told = this.transport.setProtocolVersion?.bind(this.transport);
-    this.transport.setProtocolVersion = version => {
-      revision = version;
-      told?.(version);
+    const start = this.transport.start.bind(this.transport);
+    this.transport.start = async () => {
+      const hear = this.transport.onmessage;
+      this.transport.onmessage = (message, extra) => {
+        revision ??= message.result?.protocolVersion;
+        hear(message, extra);
+      };
+      await start();
     };
     await this.client.connect(this.transport);
     return { name: this.client.getServerVersion()?.name, revision };
@@ -52,6 +61,7 @@ class Adapter {
 
   open() {
     if (this.kind === 'http') return new StreamableHTTPClientTransport(new URL(this.target));
+    if (this.kind === 'sse') return new SSEClientTransport(new URL(this.target));
     if (this.kind === 'ws') return new WebSocketClientTransport(new URL(this.target));
     return new StdioClientTransport({ command: this.witness.command, args: this.witness.args });
   }
@@ -111,4 +121,4 @@ class Adapter {
   }
 }
 
-await main(Adapter);
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main(Adapter);

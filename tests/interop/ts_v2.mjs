@@ -1,23 +1,24 @@
 // The steps with the TypeScript SDK 2.x, told to discover what the server speaks.
 
 import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
 
 import { Client, LOG_LEVEL_META_KEY, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 import { CAPABILITIES, ELICITED, Inbox, ROOTS, SAMPLED, Witness, main } from './steps.mjs';
 
-class Adapter {
+export class Adapter {
   revision = '2026-07-28';
   notFound = -32602;
   logs = [];
   updates = new Inbox();
   changes = new Inbox();
 
-  constructor(kind, target, mode = 'auto') {
+  constructor(kind, target, { mode = 'auto', capabilities = CAPABILITIES } = {}) {
     this.client = new Client(
       { name: 'interop', version: '1' },
-      { capabilities: CAPABILITIES, versionNegotiation: { mode } },
+      { capabilities, versionNegotiation: { mode } },
     );
     this.kind = kind;
     this.target = target;
@@ -32,7 +33,7 @@ class Adapter {
 
   /** The same client in a session: the revisions before 2026-07-28. */
   handshaking() {
-    return Object.assign(new Adapter(this.kind, this.target, 'legacy'), { revision: '2025-11-25' });
+    return Object.assign(new Adapter(this.kind, this.target, { mode: 'legacy' }), { revision: '2025-11-25' });
   }
 
   async connect() {
@@ -90,4 +91,4 @@ class Adapter {
   }
 }
 
-await main(Adapter);
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main(Adapter);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use zcp::{Answer, CreateMessage, Ctx, Result, Server, tool};
+use zcp::{Answer, CreateMessage, Ctx, Result, Server, Visit, tool};
 
 fn text_form(name: &str) -> Value {
     json!({ "properties": { name: { "type": "string" } }, "required": [name] })
@@ -80,6 +80,17 @@ async fn test_elicitation_sep1330_enums(ctx: Ctx) -> Result<String> {
     }, "required": [] });
     let answer = ctx.ask_with::<Value>("choices", "Please choose", form).await?;
     Ok(format!("Elicitation completed: {answer:?}"))
+}
+
+/// Sends the user to a page.
+#[tool]
+async fn test_elicitation_page(ctx: Ctx) -> Result<String> {
+    let visit = Visit::new("Please sign in", "https://example.com/sign-in");
+    Ok(match ctx.visit("page", &visit).await? {
+        Answer::Accept(_) => "User response: action=accept".into(),
+        Answer::Decline => "User response: action=decline".into(),
+        Answer::Cancel => "User response: action=cancel".into(),
+    })
 }
 
 /// Lists the folders the client works in.
@@ -172,6 +183,7 @@ pub(crate) fn offer(server: Server) -> Server {
         .tool(test_streaming_elicitation)
         .tool(test_elicitation_sep1034_defaults)
         .tool(test_elicitation_sep1330_enums)
+        .tool(test_elicitation_page)
         .tool(test_list_roots)
         .tool(test_input_required_result_elicitation)
         .tool(test_input_required_result_sampling)

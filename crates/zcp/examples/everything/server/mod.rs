@@ -2,6 +2,7 @@
 
 mod asking;
 mod changing;
+mod models;
 mod prompts;
 mod resources;
 mod skills;
@@ -19,6 +20,7 @@ pub(crate) fn everything() -> Server {
         .instructions("Call any tool: each shows one feature of the protocol.");
     let server = tools::offer(server);
     let server = asking::offer(server);
+    let server = models::offer(server);
     let server = slow::offer(server);
     let server = tasks::offer(server);
     let server = changing::offer(server);

@@ -15,7 +15,7 @@ pub(crate) const PNG: &[u8] = &[
 ];
 
 /// A moment of silence.
-const WAV: &[u8] = &[
+pub(crate) const WAV: &[u8] = &[
     b'R', b'I', b'F', b'F', 38, 0, 0, 0, b'W', b'A', b'V', b'E', b'f', b'm', b't', b' ', 16, 0, 0,
     0, 1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x80, 0x3e, 0, 0, 2, 0, 16, 0, b'd', b'a', b't', b'a', 2, 0,
     0, 0, 0, 0,
