@@ -25,6 +25,7 @@ class Client(Sessions):
     version = version("mcp")
     revision = REVISIONS[version]
     cannot = CANNOT[version]
+    kills_servers = True
 
     def callbacks(self):
         callbacks = super().callbacks()

@@ -18,6 +18,7 @@ class Sessions:
 
     Error = McpError
     not_found = -32002
+    kills_servers = False
 
     def __init__(self, transport, target):
         self.transport, self.target = transport, target
@@ -102,7 +103,8 @@ class Sessions:
         # This SDK sends nothing when a call is abandoned: the notification is the caller's,
         # and the request's id is known because it doubles as the progress token.
         params = types.CancelledNotificationParams(requestId=self.progressing)
-        await self.session.send_notification(types.ClientNotification(types.CancelledNotification(params=params)))
+        cancelled = types.CancelledNotification(method="notifications/cancelled", params=params)
+        await self.session.send_notification(types.ClientNotification(cancelled))
         call.cancel()
         await asyncio.wait({call})
 
@@ -129,6 +131,8 @@ class Sessions:
     async def close(self):
         session = self.session_id()
         await self.owner.close()
+        if self.transport == "stdio" and self.kills_servers:
+            return "this version of the SDK kills its server"
         if self.transport == "stdio":
             status = await self.witness.status()
             assert status == "0", f"the server's exit status: {status}"

@@ -97,6 +97,10 @@ export class Adapter {
   }
 
   async close() {
+    if (this.kind === 'stdio' && VERSION in REVISIONS) {
+      await this.client.close();
+      return 'this version of the SDK kills its server';
+    }
     if (this.kind === 'stdio') return await this.witness.sees(() => this.client.close());
     const session = this.transport.sessionId;
     await this.transport.terminateSession?.();
