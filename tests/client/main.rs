@@ -4,6 +4,7 @@ mod client;
 mod client_limits;
 mod client_rules;
 mod client_sessions;
+mod client_sockets;
 mod client_trust;
 mod login;
 mod processes;

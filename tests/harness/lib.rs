@@ -16,6 +16,7 @@ pub mod memory;
 pub mod pipe;
 pub mod project;
 pub mod redis;
+pub mod relay;
 pub mod replica;
 pub mod rich;
 pub mod script;

@@ -52,6 +52,9 @@ pub enum Failure {
         /// What came with it, cut to a length for people.
         text: String,
     },
+    /// The connection was lost before the other side confirmed that it has the request, which it may
+    /// have carried out. The conversation goes on.
+    Unconfirmed(String),
     /// It wants a token, and none could be had; why not.
     Denied(String),
     /// It answered, and the answer is over a limit of this client: which one. The connection is
@@ -64,14 +67,14 @@ impl Failure {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
-            Self::Gone(_) | Self::Denied(_) | Self::TooLong(_) => None,
+            Self::Gone(_) | Self::Unconfirmed(_) | Self::Denied(_) | Self::TooLong(_) => None,
         }
     }
 
     /// Whether the same request may be answered later.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Gone(_) => true,
+            Self::Gone(_) | Self::Unconfirmed(_) => true,
             Self::Status { status, .. } => status::may_pass(*status),
             Self::Denied(_) | Self::TooLong(_) => false,
         }
@@ -118,7 +121,7 @@ impl std::error::Error for Error {}
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone(why) | Self::TooLong(why) => f.write_str(why),
+            Self::Gone(why) | Self::Unconfirmed(why) | Self::TooLong(why) => f.write_str(why),
             Self::Denied(why) => write!(f, "not authorized: {why}"),
             Self::Status { status: 401, .. } => {
                 f.write_str("the server wants a token: show one in an `Authorization` header")

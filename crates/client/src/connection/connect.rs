@@ -71,7 +71,7 @@ fn tells_nothing(error: &Error) -> bool {
     let Error::Lost(failure) = error else { return false };
     match failure {
         Failure::Denied(_) | Failure::TooLong(_) => true,
-        Failure::Gone(_) => false,
+        Failure::Gone(_) | Failure::Unconfirmed(_) => false,
         Failure::Status { status, .. } => status::tells_no_age(*status),
     }
 }

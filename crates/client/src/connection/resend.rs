@@ -86,12 +86,14 @@ fn examine(link: &Link, method: &MethodName, error: &Error, fate: &Fate) -> bool
         link.lose();
         return true;
     }
-    if let Error::Lost(Failure::Gone(_)) = error {
-        link.lose();
-        // The server may have carried the request out before it was gone.
-        return method.known().is_some_and(|method| method.may_repeat(|| false));
+    let Error::Lost(failure) = error else { return false };
+    match failure {
+        Failure::Gone(_) => link.lose(),
+        Failure::Unconfirmed(_) => (),
+        _ => return false,
     }
-    false
+    // The server may have carried the request out before its connection was gone.
+    method.known().is_some_and(|method| method.may_repeat(|| false))
 }
 
 /// Waits for an answer, but not longer than that.

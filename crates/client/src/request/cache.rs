@@ -130,6 +130,7 @@ impl Cache {
                 let read = key.which.as_deref().filter(|_| key.method == Method::ReadResource);
                 read.is_none_or(|read| !covers(read, uri) && !covers(uri, read))
             }
+            Change::Task(_) => true,
             Change::All => false,
         });
     }

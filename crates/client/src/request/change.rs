@@ -19,6 +19,8 @@ pub enum Change {
     Resources,
     /// A resource.
     Resource(String),
+    /// The status of a task, by its id.
+    Task(String),
     /// Anything may have: for a while nobody listened.
     All,
 }
@@ -30,11 +32,20 @@ impl Change {
         struct Updated {
             uri: String,
         }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Task {
+            task_id: String,
+        }
         Some(match said.method.known() {
             None if said.method == GAP => Self::All,
             Some(Method::ToolsChanged) => Self::Tools,
             Some(Method::PromptsChanged) => Self::Prompts,
             Some(Method::ResourcesChanged) => Self::Resources,
+            Some(Method::TaskStatus | Method::TaskChanged) => {
+                let task: Task = serde_json::from_str(said.params.as_deref()?).ok()?;
+                (task.task_id.len() <= limits::ID).then_some(Self::Task(task.task_id))?
+            }
             Some(Method::ResourceUpdated) => {
                 let updated: Updated = serde_json::from_str(said.params.as_deref()?).ok()?;
                 // Nobody subscribes to one that is longer.
@@ -52,6 +63,7 @@ impl Change {
             Self::Resource(changed) => {
                 filter.resource_subscriptions.iter().any(|wanted| covers(wanted, changed))
             }
+            Self::Task(changed) => filter.task_ids.contains(changed),
             Self::All => true,
         }
     }

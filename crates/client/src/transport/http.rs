@@ -18,7 +18,7 @@ use ::http::{
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use reading::Reading;
-use reqwest::{Client, RequestBuilder, Response, Url, redirect};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, Url, redirect};
 use std::{
     collections::HashMap,
     fmt,
@@ -134,15 +134,20 @@ impl Http {
     }
 
     pub(super) fn client(&self) -> Result<Client> {
-        let mut builder = Client::builder()
-            .default_headers(self.headers.clone())
-            .connect_timeout(CONNECT)
-            .redirect(redirect::Policy::custom(same_server));
+        let mut builder = builder(&self.headers);
         if let Some(socket) = &self.socket {
             builder = builder.unix_socket(socket.clone());
         }
         builder.build().map_err(|error| Error::Unable(explain(&error)))
     }
+}
+
+/// What all clients of one server are made with.
+pub(super) fn builder(headers: &HeaderMap) -> ClientBuilder {
+    Client::builder()
+        .default_headers(headers.clone())
+        .connect_timeout(CONNECT)
+        .redirect(redirect::Policy::custom(same_server))
 }
 
 /// What a request shows is for the server it was made for.

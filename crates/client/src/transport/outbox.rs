@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
-use zcp_wire::ByteString;
+use zcp_wire::{ByteString, Id};
 
 /// Bytes that may wait. A longer text waits until it is alone.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -22,6 +22,8 @@ pub(super) struct Outbox {
 /// A text that waits to be written, and its room in the outbox.
 pub(crate) struct Unwritten {
     text: ByteString,
+    /// The request that it is.
+    request: Option<Id>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -29,6 +31,16 @@ impl Unwritten {
     /// The text. Its room is free from now on.
     pub(crate) fn into_bytes(self) -> Bytes {
         self.text.into_bytes()
+    }
+
+    /// A copy of the text, which keeps its room.
+    pub(crate) fn text(&self) -> ByteString {
+        self.text.clone()
+    }
+
+    /// The id, if the text is a request.
+    pub(crate) fn request(&self) -> Option<&Id> {
+        self.request.as_ref()
     }
 }
 
@@ -39,11 +51,11 @@ impl Outbox {
         (Self { sender, room: Arc::new(Semaphore::new(MOST_BYTES)) }, unwritten)
     }
 
-    /// Puts a text into it; gives the text back if there is no room now. A dead line takes
-    /// everything.
-    pub(super) fn put(&self, text: ByteString) -> Result<(), ByteString> {
+    /// Puts a text into it, which may be a request; gives the text back if there is no room now. A
+    /// dead line takes everything.
+    pub(super) fn put(&self, text: ByteString, request: Option<&Id>) -> Result<(), ByteString> {
         match self.room.clone().try_acquire_many_owned(room_of(&text)) {
-            Ok(room) => self.hand_over(text, room),
+            Ok(room) => self.hand_over(text, request, room),
             Err(TryAcquireError::Closed) => (),
             Err(TryAcquireError::NoPermits) => return Err(text),
         }
@@ -51,14 +63,15 @@ impl Outbox {
     }
 
     /// Puts a text into it once there is room; false if the line dies first.
-    pub(super) async fn put_in_turn(self, text: ByteString) -> bool {
+    pub(super) async fn put_in_turn(self, text: ByteString, request: Option<&Id>) -> bool {
         let room = self.room.clone().acquire_many_owned(room_of(&text)).await;
-        room.map(|room| self.hand_over(text, room)).is_ok()
+        room.map(|room| self.hand_over(text, request, room)).is_ok()
     }
 
-    fn hand_over(&self, text: ByteString, room: OwnedSemaphorePermit) {
+    fn hand_over(&self, text: ByteString, request: Option<&Id>, room: OwnedSemaphorePermit) {
+        let request = request.cloned();
         // There is a place for every text that has room. Nobody takes it when the line is dead.
-        let _ = self.sender.try_send(Unwritten { text, _room: room });
+        let _ = self.sender.try_send(Unwritten { text, request, _room: room });
     }
 
     /// The line is dead: nobody needs to wait any longer.
@@ -86,9 +99,9 @@ mod tests {
     async fn it_is_limited_in_number_and_in_bytes() {
         for (length, most) in [(10, MOST), (MOST_BYTES / 2 - 1, 2), (2 * MOST_BYTES, 1)] {
             let (outbox, mut unwritten) = Outbox::new();
-            let fits = (0..=MOST).take_while(|_| outbox.put(text(length)).is_ok()).count();
+            let fits = (0..=MOST).take_while(|_| outbox.put(text(length), None).is_ok()).count();
             assert_eq!(fits, most, "{length}");
-            let mut next = Box::pin(outbox.clone().put_in_turn(text(length)));
+            let mut next = Box::pin(outbox.clone().put_in_turn(text(length), None));
             assert!((&mut next).now_or_never().is_none());
             assert_eq!(unwritten.recv().await.unwrap().into_bytes().len(), length);
             assert!(next.await);
@@ -98,10 +111,10 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_a_dead_line() {
         let (outbox, _unwritten) = Outbox::new();
-        outbox.put(text(MOST_BYTES)).unwrap();
-        let waiting = outbox.clone().put_in_turn(text(1));
+        outbox.put(text(MOST_BYTES), None).unwrap();
+        let waiting = outbox.clone().put_in_turn(text(1), None);
         outbox.close();
         assert!(!waiting.await);
-        assert!(outbox.put(text(1)).is_ok());
+        assert!(outbox.put(text(1), None).is_ok());
     }
 }

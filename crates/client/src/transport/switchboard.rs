@@ -97,20 +97,26 @@ impl Switchboard {
 
     /// Takes a frame of the other side.
     pub(crate) fn take(&self, frame: Frame) {
+        drop(self.deliver(frame));
+    }
+
+    /// Takes a frame of the other side. Gives the request that it is about, which the other side
+    /// has.
+    pub(crate) fn deliver(&self, frame: Frame) -> Option<Id> {
         let mut table = self.lock();
         let call = match &frame {
             Frame::Response(response) => {
-                let Some(id) = &response.id else { return };
+                let id = response.id.clone()?;
                 // An answer that nobody waits for any more is late.
-                let Some(call) = table.calls.remove(id) else { return };
+                let Some(call) = table.calls.remove(&id) else { return Some(id) };
                 // Its queue has room for what may not be lost. There is one for each request.
                 let _ = call.sender.try_send(self.queued(frame, 0));
-                return;
+                return Some(id);
             }
             Frame::Notification(notification) => belongs_to(notification),
             _ => None,
         };
-        let sender = call.and_then(|id| table.calls.get(&id)).map(|call| &call.sender);
+        let sender = call.as_ref().and_then(|id| table.calls.get(id)).map(|call| &call.sender);
         let bytes = size(&frame);
         let is_full = self.shared.queued.load(Ordering::Relaxed) + bytes > QUEUED_BYTES;
         match sender.or(table.events.as_ref()) {
@@ -121,6 +127,7 @@ impl Switchboard {
             }
             None => (),
         }
+        call
     }
 
     fn queued(&self, frame: Frame, bytes: usize) -> Queued {
@@ -148,6 +155,18 @@ impl Switchboard {
         let mut table = self.lock();
         for call in ids.iter().filter_map(|id| table.calls.remove(id)) {
             call.fate.set(why.clone());
+        }
+    }
+
+    /// Nobody knows whether the other side has these requests. Whoever waits is told so, and the
+    /// other side that they wait no more.
+    pub(crate) fn give_up(&self, ids: &[Id], why: &Failure) {
+        for id in ids {
+            let call = self.lock().calls.remove(id);
+            if let Some(call) = call {
+                call.fate.set(why.clone());
+                let _ = self.shared.outbox.put(cancelled(id).into_text(), None);
+            }
         }
     }
 
@@ -183,10 +202,10 @@ impl Peer for Switchboard {
             _ => None,
         };
         let Some(id) = id else {
-            return match self.shared.outbox.put(frame.into_text()) {
+            return match self.shared.outbox.put(frame.into_text(), None) {
                 Ok(()) => Frames::None,
                 Err(text) => {
-                    let writing = self.shared.outbox.clone().put_in_turn(text);
+                    let writing = self.shared.outbox.clone().put_in_turn(text, None);
                     Frames::stream(stream::once(writing).filter_map(|_| ready(None)))
                 }
             };
@@ -203,13 +222,13 @@ impl Peer for Switchboard {
             }
             table.calls.insert(id.clone(), Call { sender, fate });
         }
-        let unwritten = self.shared.outbox.put(frame.into_text()).err();
+        let unwritten = self.shared.outbox.put(frame.into_text(), Some(&id)).err();
         let open = Open { board: self.clone(), id, is_written: unwritten.is_none() };
         let waiting = (receiver, open, unwritten);
         Frames::stream(stream::unfold(waiting, async |(mut receiver, mut open, unwritten)| {
             if let Some(text) = unwritten {
                 let outbox = open.board.shared.outbox.clone();
-                open.is_written = outbox.put_in_turn(text).await;
+                open.is_written = outbox.put_in_turn(text, Some(&open.id)).await;
             }
             let frame = receiver.recv().await?.take()?;
             Some((frame, (receiver, open, None)))
@@ -289,7 +308,7 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if self.board.lock().calls.remove(&self.id).is_some() && self.is_written {
-            let _ = self.board.shared.outbox.put(cancelled(&self.id).into_text());
+            let _ = self.board.shared.outbox.put(cancelled(&self.id).into_text(), None);
         }
     }
 }
