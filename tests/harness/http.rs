@@ -137,6 +137,12 @@ impl<'a> Session<'a> {
         self.with_headers(self.server.post(message))
     }
 
+    /// The same session, spoken to on another server.
+    #[must_use]
+    pub fn at<'b>(&self, server: &'b HttpServer) -> Session<'b> {
+        Session { server, id: self.id.clone(), version: self.version.clone() }
+    }
+
     /// The GET that streams what the session is told.
     pub fn get(&self) -> Call<'a> {
         self.with_headers(self.server.get("/mcp")).header("accept", "text/event-stream")

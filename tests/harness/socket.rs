@@ -30,7 +30,16 @@ impl Socket {
         query: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<Self, u16> {
-        let url = format!("ws://{}/ws{query}", server.address);
+        Self::to(&server.address, query, headers).await
+    }
+
+    /// The same to a server at an address, such as one in a process of its own.
+    pub async fn to(
+        address: impl std::fmt::Display,
+        query: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, u16> {
+        let url = format!("ws://{address}/ws{query}");
         let mut request = url.into_client_request().expect("a URL");
         request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().expect("a token"));
         for (name, value) in headers {

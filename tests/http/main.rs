@@ -4,6 +4,7 @@ mod callers;
 mod hardening;
 mod http;
 mod limits;
+mod replays;
 mod sessions;
 mod under_way;
 mod unread;

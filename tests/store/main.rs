@@ -5,4 +5,5 @@ mod schedules;
 mod store_errors;
 mod store_model;
 mod stores;
+mod taken_up;
 mod task_kills;

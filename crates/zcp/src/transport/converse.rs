@@ -26,6 +26,9 @@ const CALLS: usize = 1024;
 /// Maximum number of bytes that the answers of one batch have together.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
+/// Makes a call that is not answered at once one that another process can go on with.
+pub(crate) type Keeping = Box<dyn Fn(&Request, &Extensions, Frames) -> Frames + Send + Sync>;
+
 /// One conversation: messages in, texts out into its outbox.
 pub(crate) struct Conversation {
     mcp: Mcp,
@@ -34,6 +37,7 @@ pub(crate) struct Conversation {
     /// Notifications and responses.
     unanswered: UnderWay,
     room: Own,
+    keeping: Option<Keeping>,
     /// The calls that were not answered at once, and whoever tells what changes.
     pub(crate) tracker: TaskTracker,
 }
@@ -42,7 +46,12 @@ impl Conversation {
     pub(crate) fn new(mcp: Mcp, outbox: Outbox) -> Self {
         let (under_way, unanswered) = (UnderWay::default(), UnderWay::default());
         let (room, tracker) = (Own::default(), TaskTracker::new());
-        Self { mcp, outbox, under_way, unanswered, room, tracker }
+        Self { mcp, outbox, under_way, unanswered, room, keeping: None, tracker }
+    }
+
+    /// Keeps calls that are not answered at once.
+    pub(crate) fn keep_calls(&mut self, keeping: Keeping) {
+        self.keeping = Some(keeping);
     }
 
     /// Tells of what changes from now on.
@@ -116,8 +125,14 @@ impl Conversation {
             return refuse(RpcError::internal(NoRoom::WHY));
         };
         let frames = self.mcp.call(request, params, carrying(extensions, weight), None);
-        if let Err(NoRoom) = self.drive(frames, &self.under_way, extensions) {
-            refuse(RpcError::internal(NoRoom::WHY));
+        self.go_on(request, frames, extensions);
+    }
+
+    /// Says what a request is answered with.
+    pub(crate) fn go_on(&self, request: &Request, frames: Frames, extensions: &Extensions) {
+        if let Err(NoRoom) = self.drive(frames, &self.under_way, extensions, Some(request)) {
+            let (id, error) = (Some(request.id.clone()), RpcError::internal(NoRoom::WHY));
+            self.say(Malformed { id, error }.into());
         }
     }
 
@@ -130,7 +145,7 @@ impl Conversation {
             }
             let carried = carrying(extensions, self.weigh(bytes, extensions)?);
             let frames = self.mcp.send(frame, Extensions::clone(&carried));
-            self.drive(frames, &self.unanswered, extensions)
+            self.drive(frames, &self.unanswered, extensions, None)
         };
         if let Err(NoRoom) = driven() {
             tracing::warn!("a notification or response is dropped: too many are under way");
@@ -160,6 +175,7 @@ impl Conversation {
         mut frames: Frames,
         under_way: &UnderWay,
         extensions: &Extensions,
+        request: Option<&Request>,
     ) -> Result<(), NoRoom> {
         while let Poll::Ready(next) = frames.at_once() {
             let Some(frame) = next else { return Ok(()) };
@@ -171,6 +187,9 @@ impl Conversation {
         }
         let counted = (under_way.add(1), self.weigh(UNDER_WAY, extensions)?);
         let outbox = self.outbox.clone();
+        if let (Some(keeping), Some(request)) = (&self.keeping, request) {
+            frames = keeping(request, extensions, frames);
+        }
         self.tracker.spawn(async move {
             let _counted = counted;
             while let Some(frame) = frames.next().await {

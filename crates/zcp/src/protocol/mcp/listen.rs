@@ -128,6 +128,7 @@ pub(super) fn events(
         };
         changes.after(position)
     };
+    let tasks = task_news(runtime, session.clone()).map(|frame| (None, frame));
     let (runtime, listening) = (runtime.clone(), session.clone());
     let changes = stream::once(start).flatten().then(move |change| {
         let (runtime, session) = (runtime.clone(), listening.clone());
@@ -139,7 +140,7 @@ pub(super) fn events(
             change
         }
     });
-    changes.flat_map(move |(position, change)| {
+    let changes = changes.flat_map(move |(position, change)| {
         // A conversation that has not been opened is none of the handshake era.
         let frames = match session.handshake() {
             None => vec![],
@@ -162,6 +163,22 @@ pub(super) fn events(
             *last = Some(position);
         }
         stream::iter(frames)
+    });
+    stream::select(changes, tasks)
+}
+
+/// In 2025-11-25: the tasks that began in a session, each whenever it has another status. A stream that
+/// is resumed does not tell what it missed of them: their clients look at them.
+fn task_news(
+    runtime: &Runtime,
+    session: Arc<Session>,
+) -> impl Stream<Item = Frame> + Send + use<> {
+    let tasks = runtime.engine().told_in(&session.conversation());
+    tasks.filter_map(move |task| {
+        let revision = session.handshake().map(|handshake| handshake.revision);
+        let revision = revision.filter(|revision| revision.asks_for_tasks());
+        let told = revision.and_then(|revision| tasks::news(&session, revision, task));
+        std::future::ready(told)
     })
 }
 

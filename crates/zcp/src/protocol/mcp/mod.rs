@@ -128,6 +128,11 @@ impl Mcp {
         self.revision().is_some_and(Revision::has_polling)
     }
 
+    /// Whether there was a handshake.
+    pub(crate) fn is_open(&self) -> bool {
+        self.revision().is_some()
+    }
+
     /// What a handshake agreed on.
     fn revision(&self) -> Option<Revision> {
         Some(self.session.as_ref()?.handshake()?.revision)

@@ -39,6 +39,16 @@ impl OpenCall {
         }
     }
 
+    /// What the store names it by.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What was noted of it when it was opened; none if it was closed meanwhile.
+    pub(crate) async fn note(&self) -> StoreResult<Option<Bytes>> {
+        Ok(self.runtime.store.get(&self.key).await?.map(|entry| entry.value))
+    }
+
     /// The same, while nobody waits.
     pub(crate) fn close_soon(self, tracker: &TaskTracker) {
         tracker.spawn(self.close());
@@ -47,12 +57,17 @@ impl OpenCall {
 
 impl Session {
     /// Opens a call; none if it was cancelled meanwhile.
-    async fn open_call(&self, id: &Id, runtime: &Runtime) -> StoreResult<Option<OpenCall>> {
+    async fn open_call(
+        &self,
+        id: &Id,
+        note: Bytes,
+        runtime: &Runtime,
+    ) -> StoreResult<Option<OpenCall>> {
         let (Some(key), Some(early)) = (self.open_key(id), self.log("cancels")) else {
             return Ok(None);
         };
         let (store, kept) = (&runtime.store, runtime.settings.session_ttl);
-        store.put(&key, Bytes::new(), If::Always, Some(kept)).await?;
+        store.put(&key, note, If::Always, Some(kept)).await?;
         let call = OpenCall { runtime: runtime.clone(), key };
         // Only now: whoever cancels it from here on finds its key.
         if self.is_stopped(id) || holds(&**store, &early, id).await? {
@@ -92,23 +107,37 @@ impl Session {
     }
 
     fn open_key(&self, id: &Id) -> Option<String> {
-        // As long for a long id as for a short one.
-        self.id().map(|session| format!("open/{session}/{}", digest(id.as_json().as_bytes())))
+        self.key_of(&call_name(id))
+    }
+
+    fn key_of(&self, call: &str) -> Option<String> {
+        self.id().map(|session| format!("open/{session}/{call}"))
     }
 }
 
+/// What the key of a call is named by: as long for a long id as for a short one.
+pub(crate) fn call_name(id: &Id) -> String {
+    digest(id.as_json().as_bytes())
+}
+
 impl Mcp {
-    /// Opens a call that another process can go on with; none if it was cancelled meanwhile.
-    pub(crate) async fn open_call(&self, id: &Id) -> StoreResult<Option<OpenCall>> {
+    /// Opens a call that another process can go on with, with what that needs to know; none if it
+    /// was cancelled meanwhile.
+    pub(crate) async fn open_call(&self, id: &Id, note: Bytes) -> StoreResult<Option<OpenCall>> {
         match &self.session {
-            Some(session) => session.open_call(id, &self.runtime).await,
+            Some(session) => session.open_call(id, note, &self.runtime).await,
             None => Ok(None),
         }
     }
 
     /// The call of an id that another process opened.
     pub(crate) fn opened_call(&self, id: &Id) -> Option<OpenCall> {
-        let key = self.session.as_ref()?.open_key(id)?;
+        self.call_named(&call_name(id))
+    }
+
+    /// The same by its [name](call_name).
+    pub(crate) fn call_named(&self, name: &str) -> Option<OpenCall> {
+        let key = self.session.as_ref()?.key_of(name)?;
         Some(OpenCall { runtime: self.runtime.clone(), key })
     }
 

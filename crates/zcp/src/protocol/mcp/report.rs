@@ -212,6 +212,14 @@ impl Report {
         }
     }
 
+    /// The session that is asked during the call.
+    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+        match &self.asking {
+            Asking::Live(session) => Some(session),
+            _ => None,
+        }
+    }
+
     /// From now on everything is about a task, whose progress has a token of its own.
     pub(super) fn relates_to(&self, task: &str, progress: Option<&str>) {
         self.related.get_or_init(|| {

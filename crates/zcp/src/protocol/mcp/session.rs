@@ -27,6 +27,7 @@ use zcp_wire::{
         lifecycle::{Implementation, InitializeParams},
         logging::Level,
         subscriptions::covers,
+        tasks::TaskStatus,
     },
     pending::Pending,
 };
@@ -39,6 +40,8 @@ pub(crate) const SUBSCRIPTIONS: usize = 1000;
 pub(crate) const SUBSCRIBED_BYTES: usize = 64 * 1024;
 /// Pages one session's user may be on the way to.
 const VISITS: usize = 100;
+/// Tasks of which it is known what one session was told.
+const TASKS: usize = 64;
 
 /// One conversation's memory: small, for there may be many that do nothing. What must survive this
 /// process is in its record; the rest is about requests under way here.
@@ -76,6 +79,8 @@ struct Wishes {
     counted: Option<subscribed::Counted>,
     /// Pages the user was sent to, whose end the client is told of.
     visits: VecDeque<String>,
+    /// Tasks, and which status the client was told of each.
+    tasks: VecDeque<(String, TaskStatus)>,
 }
 
 impl Memory {
@@ -357,6 +362,19 @@ impl Session {
         if visits.len() > VISITS {
             visits.pop_front();
         }
+    }
+
+    /// Whether the client is still to be told that a task has a status.
+    pub(crate) fn is_news(&self, task: &str, status: TaskStatus) -> bool {
+        let mut memory = lock(&self.memory);
+        let tasks = &mut memory.wishes().tasks;
+        let known = tasks.iter().position(|(known, _)| known == task);
+        let known = known.and_then(|at| tasks.remove(at));
+        tasks.push_back((task.to_owned(), status));
+        if tasks.len() > TASKS {
+            tasks.pop_front();
+        }
+        known.is_none_or(|(_, known)| known != status)
     }
 
     pub(crate) fn was_sent_to(&self, visit: &str) -> bool {

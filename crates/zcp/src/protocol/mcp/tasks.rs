@@ -6,6 +6,7 @@ use super::{
     entry::Client,
     report::{Reply as Said, Report, notification},
     retry,
+    session::Session,
 };
 use crate::{
     auth::Principal,
@@ -30,7 +31,7 @@ use std::{
 };
 use tokio::time::sleep;
 use zcp_wire::{
-    Method, Revision, RpcError,
+    Frame, Method, Revision, RpcError,
     mcp::{
         InputRequest, Page, Reply,
         tasks::{EXTENSION, OlderTask, Task as Shown, TaskStatus},
@@ -262,8 +263,9 @@ impl Awaited<'_> {
     /// Tells the client how the task is, if that has changed.
     fn tell_status(&mut self, task: Task) {
         if std::mem::replace(&mut self.status, task.status) != task.status {
-            let older = shown(self.revision, task).older();
-            self.report.push(notification(Method::TaskStatus, &older));
+            let session = self.report.session();
+            let told = session.and_then(|session| news(session, self.revision, task));
+            told.into_iter().for_each(|frame| self.report.push(frame));
         }
     }
 
@@ -310,6 +312,14 @@ fn tell(report: &Report, news: &[(u64, News)], seen: &mut u64) {
             News::Log(level, logger, data) => report.log(*level, logger.as_deref(), data.clone()),
         }
     }
+}
+
+/// What tells a client of a task's status, if its session was not told of it before: on the stream
+/// where it waits for the result, or on that of the session.
+pub(super) fn news(session: &Session, revision: Revision, task: Task) -> Option<Frame> {
+    let older = shown(revision, task).older();
+    let is_news = session.is_news(&older.task_id, older.status);
+    is_news.then(|| notification(Method::TaskStatus, &older))
 }
 
 /// A task as it is now and whenever it changes, until it is over or forgotten.

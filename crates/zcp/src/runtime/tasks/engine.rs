@@ -276,6 +276,7 @@ impl Engine {
     ) -> StoreResult<Option<Record>> {
         loop {
             let Some((mut record, version)) = self.load(id).await? else { return Ok(None) };
+            let before = record.status;
             if !change(&mut record) {
                 return Ok(Some(record));
             }
@@ -286,6 +287,9 @@ impl Engine {
             let bytes = text.len();
             if !self.store.put(&key(id), text, unchanged, left).await? {
                 continue;
+            }
+            if record.status != before {
+                self.tell_conversation(id, &record).await;
             }
             if !record.status.is_over() {
                 self.tell(id, &News::Changed, record.left()).await;

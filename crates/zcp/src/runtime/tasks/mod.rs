@@ -7,6 +7,7 @@ mod keeper;
 mod record;
 mod run;
 mod slots;
+mod told;
 mod work;
 
 use super::{call::Fault, output::Output, ready_tool::ReadyTool, tool::Support};

@@ -1,6 +1,6 @@
 //! A task as the store holds it, and the news of it.
 
-use super::{Asked, End, Task, Tasks};
+use super::{Asked, End, Task, Tasks, told};
 use crate::{
     auth::{Caller, PeerAddress, Principal, StoredCaller},
     clock,
@@ -52,6 +52,9 @@ pub(super) struct Record {
     /// Where it is listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scope: Option<String>,
+    /// Where the conversation it began in is told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) told_in: Option<String>,
     /// Whose limits it counts for.
     #[serde(default)]
     share: String,
@@ -156,6 +159,7 @@ impl Record {
             kept_for,
             share: share(about, scope.as_deref()),
             scope,
+            told_in: asked.conversation.as_deref().map(told::log),
             has_listeners: asked.conversation.is_some(),
             status: TaskStatus::Working,
             message: None,

@@ -6,9 +6,10 @@ use super::{
     busy, event_stream, fetch,
     idle::Watch,
     refusal,
-    resume::{Adopting, Made, Resumable},
+    resume::{Adopting, Resumable},
     sessions::Live,
     status,
+    takeover::Made,
     unread::{Unread, weigh},
 };
 use crate::{

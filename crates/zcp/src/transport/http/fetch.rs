@@ -61,7 +61,8 @@ pub(super) async fn stream(
 }
 
 fn unknown() -> Response {
-    let why = "`Last-Event-ID` is not held here any more: fetch again what may have changed";
+    let why = "what followed `Last-Event-ID` is not held any more: call again if doing it twice is \
+        safe, and fetch again what may have changed";
     refusal(StatusCode::BAD_REQUEST, why)
 }
 

@@ -39,6 +39,8 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Pages that say something of the server to whoever can read them.
 const TELLING: [&str; 2] = ["/metadata", "/metrics"];
+/// Pages that say no more than that the server is there. Probes name the address they reach it at.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 /// Where a GET opens a stream, which takes a connection for as long as it likes.
 const STREAMS: [&str; 3] = [MCP, "/sse", WS];
 /// Endings of names that nobody can register, so that no page can be served from them and then
@@ -101,12 +103,16 @@ impl Guard {
 
     /// Whether a path is answered under a host's name.
     fn answers(&self, path: &str, host: &str) -> bool {
+        let is_one_of = |pages: &[&str]| pages.iter().any(|page| path.ends_with(page));
         match self.reach {
+            _ if is_one_of(&PROBES) => true,
             Reach::Loopback => self.knows(host),
+            // No page can be served under an address and then be rebound to this server.
+            _ if is_one_of(&TELLING) && literal(without_port(host)).is_some() => true,
             _ if !self.hosts.is_empty() => self.knows(host),
             // Behind a proxy the server has names it is not told. A page that was rebound to it
             // can only GET without `Origin`, and these two are all it could learn from.
-            Reach::Network => !TELLING.iter().any(|page| path.ends_with(page)) || is_private(host),
+            Reach::Network => !is_one_of(&TELLING) || is_private(host),
             Reach::Socket => true,
         }
     }
@@ -256,7 +262,28 @@ mod tests {
         }
         guard.hosts.push("mcp.example.com".into());
         assert_eq!(get(&guard, "/metrics", "mcp.example.com", &[]), None);
-        assert_eq!(get(&guard, "/metrics", "10.0.0.7", &[]), Some(403));
+        for host in ["mcp.example.net", "zcp.default.svc"] {
+            assert_eq!(get(&guard, "/metrics", host, &[]), Some(403), "{host}");
+        }
+    }
+
+    #[test]
+    fn probes_may_name_any_host_and_metrics_an_address() {
+        for address in ["0.0.0.0:8787", "127.0.0.1:8787"] {
+            let mut guard = Guard::for_address(address.parse().unwrap());
+            guard.hosts.push("mcp.example.com".into());
+            for probe in PROBES {
+                assert_eq!(get(&guard, probe, "10.1.2.3:8787", &[]), None, "{probe}");
+                assert_eq!(get(&guard, probe, "pod.example.net", &[]), None, "{probe}");
+            }
+            let is_local = address.starts_with("127");
+            for page in TELLING {
+                let expected = is_local.then_some(403);
+                assert_eq!(get(&guard, page, "10.1.2.3:8787", &[]), expected, "{page}");
+                assert_eq!(get(&guard, page, "[fd00::7]:8787", &[]), expected, "{page}");
+            }
+            assert_eq!(get(&guard, "/mcp", "10.1.2.3:8787", &[]), Some(403));
+        }
     }
 
     #[test]

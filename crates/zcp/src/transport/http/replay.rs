@@ -1,23 +1,18 @@
 //! What a session's streams said, for a client that lost some of it.
 
-use super::unread::Unread;
+use super::{sessions::Streams, takeover::Opened, unread::Unread};
 use crate::{
-    auth::{Caller, StoredCaller},
     runtime::Runtime,
-    store::{Bound, If, Store, StoreError, StoreResult, counted_logs::CountedLogs},
+    store::{Bound, Store, StoreError, StoreResult, counted_logs::CountedLogs},
     transport::weight::NoRoom,
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use zcp_wire::{Frame, Request, Response, RpcError, json};
+use zcp_wire::{Frame, Response, RpcError};
 
 /// Frames of all its streams that are kept for one session, and the bytes of all of them.
 const KEEP: Bound = Bound::entries(1024);
-/// Bytes of parameters with which a request is made again if its process dies.
-const LARGEST_REQUEST: usize = 64 * 1024;
-/// How long whoever goes on with a call has to say so.
-const CLAIM: Duration = Duration::from_secs(12);
 
 /// One log a session: every entry says which stream it belongs to.
 pub(crate) struct Replay {
@@ -25,6 +20,8 @@ pub(crate) struct Replay {
     log: String,
     kept: Duration,
     counted: Arc<CountedLogs>,
+    /// Those that are under way here.
+    streams: Streams,
 }
 
 /// Where a stream is to go on: `3_17` is stream 3 after position 17.
@@ -48,9 +45,14 @@ impl std::fmt::Display for EventId {
 }
 
 impl Replay {
-    pub(super) fn new(runtime: &Runtime, session: &str) -> Self {
+    pub(super) fn new(runtime: &Runtime, session: &str, streams: Streams) -> Self {
         let (store, kept) = (runtime.store.clone(), runtime.settings.session_ttl);
-        Self { store, log: format!("replay/{session}"), kept, counted: runtime.shelf() }
+        Self { store, log: format!("replay/{session}"), kept, counted: runtime.shelf(), streams }
+    }
+
+    /// What the store names a stream by.
+    pub(super) fn name_of(&self, stream: u64) -> String {
+        format!("{}/{stream}", self.log)
     }
 
     /// Notes a frame before it is sent; gives the event id it is sent with. Whoever resumes after
@@ -74,29 +76,18 @@ impl Replay {
         let (held, text) = (self.store.after(&self.log, after).await, frame.to_text());
         let mut held = held.unwrap_or_default().into_iter();
         held.any(|(_, entry)| {
-            let noted = parse(&entry);
-            noted.is_some_and(|(of, mark, said)| {
-                of == stream && matches!(mark, SAID | ANSWERED) && said == &*text
+            let noted = Entry::parse(&entry);
+            noted.is_some_and(|noted| {
+                noted.stream == stream
+                    && matches!(noted.mark, SAID | ANSWERED)
+                    && noted.text == &*text
             })
         })
     }
 
     /// Notes which process answers a request on a stream: it may die before it has.
     pub(super) async fn open(&self, stream: u64, opened: &Opened) -> StoreResult<()> {
-        let Opened { name, caller, request } = opened;
-        let caller = json::text(&StoredCaller::from(caller));
-        let mut request = request.clone();
-        // A large one is not kept for the rare case that this process dies: it is not made again.
-        request.params.take_if(|params| params.len() > LARGEST_REQUEST);
-        let request = Frame::Request(request).to_text();
-        // Neither is more than a line.
-        self.note(stream, OPENED, &format!("{name} {caller}\n{request}")).await.map(drop)
-    }
-
-    /// Whether nobody else has begun to go on with what a process left undone.
-    pub(super) async fn claim(&self, stream: u64, opened: &Opened) -> StoreResult<bool> {
-        let key = format!("revived/{}/{stream}/{}", self.log, opened.name);
-        self.store.put(&key, Bytes::new(), If::Absent, Some(CLAIM)).await
+        self.note(stream, OPENED, &opened.to_text()).await.map(drop)
     }
 
     /// An event id before the first frame, so that there is always somewhere to go on.
@@ -109,10 +100,13 @@ impl Replay {
         self.note(stream, ENDED, "").await
     }
 
+    /// Each entry says where the one before it on its stream is, so that a missing one is missed.
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
-        let entry = Bytes::from(format!("{stream} {mark}{text}"));
+        let before = self.streams.last(stream);
+        let entry = Bytes::from(format!("{stream} {before} {mark}{text}"));
         let (store, log) = (&*self.store, &self.log);
         let position = self.counted.append(store, log, entry, KEEP, self.kept).await?;
+        self.streams.noted(stream, position);
         Ok(EventId { stream, position })
     }
 
@@ -130,38 +124,25 @@ impl Replay {
             log: self.log.clone(),
             grown,
             at: after,
+            last: after.position,
             texts: VecDeque::new(),
             opened: None,
             unread,
             ended: false,
         };
         // From its beginning: who answers may have been noted before the event.
-        follow.read(0).await?;
-        Ok(follow)
-    }
-}
-
-/// A request, who made it, and the process that answers it.
-pub(super) struct Opened {
-    pub(super) name: String,
-    pub(super) caller: Caller,
-    pub(super) request: Request,
-}
-
-impl Opened {
-    /// None if it cannot be read: nobody goes on with that.
-    fn read(text: &str) -> Option<Self> {
-        let (name, rest) = text.split_once(' ')?;
-        let (caller, request) = rest.split_once('\n')?;
-        let caller = serde_json::from_str::<StoredCaller>(caller).ok()?.read()?;
-        let Ok(Frame::Request(request)) = Frame::parse(&request.into()) else { return None };
-        Some(Self { name: name.to_owned(), caller, request })
+        let first = follow.read(0).await?;
+        // What was noted before the first that is held is lost, if it was of this stream.
+        let is_whole = first.is_some_and(|first| first <= after.position)
+            || follow.last > after.position
+            || self.streams.last(after.stream) == after.position;
+        if is_whole { Ok(follow) } else { Err(Lost::Unknown) }
     }
 }
 
 /// Why a stream cannot be followed.
 pub(super) enum Lost {
-    /// It is not held any more, or its store is away.
+    /// A part of it is not held any more, or its store is away.
     Unknown,
     /// There is no room for what it said: it can be followed later.
     NoRoom,
@@ -186,6 +167,8 @@ pub(super) struct Follow {
     log: String,
     grown: BoxStream<'static, ()>,
     at: EventId,
+    /// The position of the stream's last entry so far.
+    last: u64,
     /// Parts of the log's own entries: what one client missed may be the whole log. Each takes
     /// room until it is sent.
     texts: VecDeque<(EventId, Bytes)>,
@@ -230,10 +213,11 @@ impl Follow {
 
     /// Takes what was added.
     pub(super) async fn look(&mut self) -> Result<(), Lost> {
-        self.read(self.at.position).await
+        self.read(self.at.position).await.map(drop)
     }
 
-    async fn read(&mut self, after: u64) -> Result<(), Lost> {
+    /// Gives the first position that is held after another.
+    async fn read(&mut self, after: u64) -> Result<Option<u64>, Lost> {
         let counted = self.counted.clone();
         // A log may be large, and only a part of it is kept.
         let _reading = counted.reading().await;
@@ -242,14 +226,18 @@ impl Follow {
             Err(StoreError::Gone) => self.store.after(&self.log, 0).await?,
             entries => entries?,
         };
-        let before = self.texts.len();
+        let (before, first) = (self.texts.len(), entries.first().map(|(position, _)| *position));
         for (position, entry) in entries {
-            let Some((stream, mark, text)) = parse(&entry) else { continue };
+            let Some(Entry { stream, before, mark, text }) = Entry::parse(&entry) else { continue };
             let is_new = position > self.at.position;
             self.at.position = position.max(self.at.position);
             if stream != self.at.stream {
                 continue;
             }
+            if is_new && before > self.last {
+                return Err(Lost::Unknown);
+            }
+            self.last = position.max(self.last);
             match mark {
                 OPENED => self.opened = Some(entry.slice_ref(text.as_bytes())),
                 ANSWERED | ENDED => self.opened = None,
@@ -261,15 +249,27 @@ impl Follow {
             self.ended |= is_new && matches!(mark, ANSWERED | ENDED);
         }
         self.unread.hold_all(self.texts.range_mut(before..).map(|(_, text)| text))?;
-        Ok(())
+        Ok(first)
     }
 }
 
-/// An entry is its stream, a mark, and the text.
-fn parse(entry: &Bytes) -> Option<(u64, char, &str)> {
-    let (stream, marked) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
-    let mark = marked.chars().next()?;
-    Some((stream.parse().ok()?, mark, marked.get(1..)?))
+/// An entry of the log.
+struct Entry<'a> {
+    stream: u64,
+    /// The position of the entry before it on its stream; 0 if there is none, or none is known.
+    before: u64,
+    mark: char,
+    text: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn parse(entry: &'a Bytes) -> Option<Self> {
+        let (stream, rest) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
+        let (before, marked) = rest.split_once(' ')?;
+        let (stream, before) = (stream.parse().ok()?, before.parse().ok()?);
+        let mark = marked.chars().next()?;
+        Some(Self { stream, before, mark, text: marked.get(1..)? })
+    }
 }
 
 const OPENED: char = '@';

@@ -3,22 +3,23 @@
 use super::{
     Shared,
     event_stream::{self, Event},
-    replay::{EventId, Opened},
+    replay::EventId,
     sessions::{Live, append, end},
     status,
+    takeover::{Made, Opened},
     unread::Unread,
 };
 use crate::{
-    auth::Caller,
     protocol::mcp::open_call::OpenCall,
     runtime::{ctx::Release, presence::LEASE},
     sync::holding,
 };
 use axum::response::Response;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use zcp_wire::{Frame, Frames, Request, sse};
+use zcp_wire::{Frame, Frames, sse};
 
 /// A call's frames on their way to a connection. When the connection goes, the call stays.
 pub(super) struct Adopting {
@@ -112,10 +113,10 @@ impl Adopting {
         let needed = self.live.mcp.runtime().presence().need();
         let cancelled = self.live.mcp.cancelled_elsewhere(request.id.clone());
         if let Ok(name) = needed.name().await
-            && let Ok(Some(open)) = self.live.mcp.open_call(&request.id).await
+            && let Ok(Some(open)) = self.live.mcp.open_call(&request.id, Bytes::new()).await
         {
             self.open = Some(open);
-            let opened = Opened { name: name.to_string(), caller, request };
+            let opened = Opened { name: name.to_string(), made: Made { request, caller } };
             let _ = self.live.replay().open(self.stream, &opened).await;
         }
         // Only now: the connection may have gone meanwhile, and the call must not go with it.
@@ -144,12 +145,6 @@ impl Drop for Adopting {
     fn drop(&mut self) {
         self.let_go();
     }
-}
-
-/// A request, and who made it.
-pub(super) struct Made {
-    pub(super) request: Request,
-    pub(super) caller: Caller,
 }
 
 /// A call whose rest can be fetched on another connection.

@@ -15,7 +15,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -65,11 +65,39 @@ pub(crate) struct Live {
     pub(crate) mcp: Mcp,
     session: Arc<Session>,
     next_stream: AtomicU64,
-    /// Streams under way, each with the token that takes it away from its connection.
-    streams: Mutex<BTreeMap<u64, CancellationToken>>,
+    streams: Streams,
     /// Messages of batches under way.
     pub(super) batched: UnderWay,
     used: Mutex<Used>,
+}
+
+/// The streams of a session that are under way here.
+#[derive(Clone, Default)]
+pub(super) struct Streams(Arc<Mutex<BTreeMap<u64, Stream>>>);
+
+#[derive(Default)]
+struct Stream {
+    /// Takes the stream away from the connection that has it.
+    taken: CancellationToken,
+    /// The position of what was noted of it last; 0 before anything was.
+    last: u64,
+}
+
+impl Streams {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Stream>> {
+        lock(&self.0)
+    }
+
+    /// The position of what was noted last of a stream; 0 if that is not known here.
+    pub(super) fn last(&self, stream: u64) -> u64 {
+        self.lock().get(&stream).map_or(0, |stream| stream.last)
+    }
+
+    pub(super) fn noted(&self, stream: u64, position: u64) {
+        if let Some(stream) = self.lock().get_mut(&stream) {
+            stream.last = stream.last.max(position);
+        }
+    }
 }
 
 struct Used {
@@ -162,7 +190,7 @@ impl Sessions {
     async fn end(&self, id: &str) -> StoreResult<()> {
         let ended = lock(&self.live).by_id.remove(id);
         ended.iter().for_each(|live| live.stop());
-        Replay::new(&self.runtime, id).remove().await?;
+        Replay::new(&self.runtime, id, Streams::default()).remove().await?;
         Session::remove(&self.runtime, id).await
     }
 
@@ -174,7 +202,7 @@ impl Sessions {
             mcp: Mcp::with(self.runtime.clone(), Some(session.clone()), self.closing.clone()),
             session,
             next_stream: AtomicU64::new(self.first_stream),
-            streams: Mutex::default(),
+            streams: Streams::default(),
             batched: UnderWay::default(),
             used: Mutex::new(Used { last: Instant::now(), renewed: None }),
         })
@@ -222,7 +250,7 @@ impl Table {
         self.by_id.retain(|_, live| {
             let idle = now.duration_since(lock(&live.used).last) > at_hand.min(session_ttl);
             // The stream of events is no call; whoever reads it holds the session.
-            let calls = || lock(&live.streams).keys().any(|stream| *stream != EVENTS);
+            let calls = || live.streams.lock().keys().any(|stream| *stream != EVENTS);
             !idle || Arc::strong_count(live) > 1 || calls()
         });
     }
@@ -231,12 +259,12 @@ impl Table {
 impl Live {
     /// What the session's streams said.
     pub(super) fn replay(&self) -> Replay {
-        Replay::new(self.mcp.runtime(), &self.id)
+        Replay::new(self.mcp.runtime(), &self.id, self.streams.clone())
     }
 
     /// Whether a call or a stream is under way.
     fn is_busy(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) > 1 || !lock(&self.streams).is_empty()
+        Arc::strong_count(self) > 1 || !self.streams.lock().is_empty()
     }
 
     /// Notes that the session is used: whether for the first time here, and whether the store
@@ -258,7 +286,7 @@ impl Live {
     /// Ends what is under way.
     fn stop(&self) {
         self.mcp.cancel_all();
-        lock(&self.streams).values().for_each(CancellationToken::cancel);
+        self.streams.lock().values().for_each(|stream| stream.taken.cancel());
     }
 
     /// A name for a new stream, unique in the session.
@@ -269,23 +297,23 @@ impl Live {
     /// Gives a stream to a connection, and takes it from the one that had it.
     pub(super) fn attach(&self, stream: u64) -> CancellationToken {
         let token = CancellationToken::new();
-        if let Some(before) = lock(&self.streams).insert(stream, token.clone()) {
-            before.cancel();
-        }
+        let mut streams = self.streams.lock();
+        let stream = streams.entry(stream).or_default();
+        std::mem::replace(&mut stream.taken, token.clone()).cancel();
         token
     }
 
     /// Takes a stream that is under way from whoever has it.
     pub(super) fn take_over(&self, stream: u64) -> Option<CancellationToken> {
         let token = CancellationToken::new();
-        let mut streams = lock(&self.streams);
-        std::mem::replace(streams.get_mut(&stream)?, token.clone()).cancel();
+        let mut streams = self.streams.lock();
+        std::mem::replace(&mut streams.get_mut(&stream)?.taken, token.clone()).cancel();
         Some(token)
     }
 
     /// The stream has ended.
     pub(super) fn detach(&self, stream: u64) {
-        lock(&self.streams).remove(&stream);
+        self.streams.lock().remove(&stream);
     }
 
     /// Goes on with a call whose connection is gone: its frames wait to be fetched. `held` is a frame
@@ -300,7 +328,7 @@ impl Live {
     ) {
         // Hanging up must not be a way to have any number of calls.
         let has_room = {
-            let mut streams = lock(&self.streams);
+            let mut streams = self.streams.lock();
             streams.entry(stream).or_default();
             streams.len() + self.batched.count() <= ADOPTED_AT_ONCE
         };

@@ -1,6 +1,7 @@
 //! WebSocket: one frame a message, and a dropped connection that can be taken up again.
 
 mod arriving;
+mod calls;
 mod connection;
 mod handshake;
 mod kept;

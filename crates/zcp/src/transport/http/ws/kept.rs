@@ -1,6 +1,10 @@
 //! A conversation that outlives its WebSocket connection, and what it said.
 
-use super::{Socket, moved};
+use super::{
+    Socket,
+    calls::{self, Calls},
+    moved,
+};
 use crate::{
     auth::{Caller, Principal},
     protocol::mcp::{Mcp, session::Session},
@@ -55,7 +59,9 @@ pub(super) struct Kept {
     /// When it was last made to be kept for longer.
     renewed: Mutex<Option<Instant>>,
     /// How many messages were said.
-    pub(super) said: AtomicU64,
+    pub(super) said: Arc<AtomicU64>,
+    /// Those under way that another process can go on with.
+    pub(super) calls: Arc<Calls>,
     /// Who has it, among the processes that had it.
     pub(super) owner: String,
     /// A message that was taken from the inbox and not noted yet.
@@ -88,16 +94,26 @@ impl Kept {
         let closing = http.closing.child_token();
         let mcp = Mcp::with(http.runtime.clone(), Some(session.clone()), closing);
         let (outbox, inbox) = counted_outbox(&http.runtime, resumable);
+        let said = Arc::new(AtomicU64::new(0));
+        let calls = Calls::new(http, mcp.clone(), &id, said.clone());
+        let mut conversation = Conversation::new(mcp.clone(), outbox);
+        if resumable {
+            let calls = calls.clone();
+            conversation.keep_calls(Box::new(move |request, extensions, frames| {
+                calls.keep(request, extensions, frames)
+            }));
+        }
         Self {
             id,
             resumable,
             session,
             is_saved: AtomicBool::new(is_saved),
             renewed: Mutex::default(),
-            said: AtomicU64::new(0),
+            said,
+            calls,
             owner: crate::token(),
             principal,
-            conversation: Conversation::new(mcp.clone(), outbox),
+            conversation,
             mcp,
             inbox: AsyncMutex::new(inbox),
             taken: Mutex::default(),
@@ -133,12 +149,17 @@ impl Kept {
         match http.append(&log, note, KEEP).await {
             // Its number alone: whoever misses the message cannot go on from before it.
             Err(StoreError::TooLarge { .. }) => {
+                // First: nothing that is noted says afterwards that it was answered.
+                if let Some(call) = self.calls.answered_by(text) {
+                    call.close().await;
+                }
                 http.append(&log, Bytes::from(format!("{number} ")), KEEP).await?;
             }
             noted => drop(noted?),
         }
         self.said.store(number, Ordering::Relaxed);
         *unnoted() = None;
+        self.calls.noted(text);
         Ok(())
     }
 
@@ -214,7 +235,8 @@ impl Kept {
         if moved::is_elsewhere(http, self).await {
             return Session::leave(&http.runtime, &self.id);
         }
-        for log in [self.log(), moved::mail(&self.id)] {
+        self.calls.close_all();
+        for log in [self.log(), moved::mail(&self.id), calls::names(&self.id)] {
             let logs = http.runtime.shelf::<CountedLogs>();
             let _ = logs.remove(&*http.runtime.store, &log).await;
         }

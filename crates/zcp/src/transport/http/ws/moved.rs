@@ -1,6 +1,6 @@
 //! Conversations that go on in another process: what they said so far, and what is still to come.
 
-use super::{Begins, Kept, Waiting, forget_later};
+use super::{Begins, Kept, Waiting, calls, forget_later};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
@@ -37,6 +37,17 @@ fn numbered(note: Bytes) -> Option<(u64, ByteString)> {
     let note = ByteString::try_from(note).ok()?;
     let (number, text) = note.split_once(' ')?;
     Some((number.parse().ok()?, note.slice_ref(text)))
+}
+
+/// What former owners of a conversation still had to say, as far as it is held.
+pub(super) async fn mailed(http: &Shared, id: &str) -> StoreResult<Vec<ByteString>> {
+    let held = http.runtime.store.after(&mail(id), 0).await?;
+    Ok(held.into_iter().filter_map(|(_, letter)| content(letter)).collect())
+}
+
+fn content(letter: Bytes) -> Option<ByteString> {
+    let letter = ByteString::try_from(letter).ok()?;
+    letter.strip_prefix('-').map(|text| letter.slice_ref(text))
 }
 
 /// A connection that wants to continue a conversation.
@@ -111,6 +122,7 @@ async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<K
     receive(http, &kept, position);
     let taken = kept.take();
     http.runtime.shelf::<Waiting>().keep(http, &kept);
+    calls::take_up(http, &kept, claim.extensions);
     // Its connection may never come to be.
     forget_later(http, kept.clone(), taken, None);
     Ok(Some(kept))
@@ -126,10 +138,8 @@ fn receive(http: &Arc<Shared>, kept: &Arc<Kept>, mut position: u64) {
             for (at, letter) in store.after(&log, position).await.unwrap_or_default() {
                 position = at;
                 let Some(kept) = kept.upgrade() else { return };
-                if let Ok(letter) = ByteString::try_from(letter)
-                    && let Some(text) = letter.strip_prefix('-')
-                {
-                    kept.conversation.pass_on(text.into()).await;
+                if let Some(text) = content(letter) {
+                    kept.conversation.pass_on(text).await;
                 }
             }
             if grown.next().await.is_none() {
@@ -155,8 +165,11 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
             inbox.attend();
             while let Some(text) = inbox.pop() {
                 let letter = Bytes::from(format!("-{text}"));
-                if let Err(error) = shared.append(&log, letter, MAIL).await {
-                    tracing::warn!("a message of a conversation that moved is lost: {error}");
+                match shared.append(&log, letter, MAIL).await {
+                    Ok(_) => kept.calls.noted(&text),
+                    Err(error) => {
+                        tracing::warn!("a message of a conversation that moved is lost: {error}");
+                    }
                 }
             }
             if kept.conversation.tracker.is_empty() {
