@@ -1,5 +1,6 @@
 //! A folder of scripts as a server.
 
+mod authors;
 mod mcp_bash;
 mod mcp_bash_rules;
 mod pages;

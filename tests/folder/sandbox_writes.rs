@@ -249,10 +249,11 @@ async fn a_file_of_a_sandbox_has_a_limited_size() {
 }
 
 /// The log of the command while a tool of a folder is called, and the answer.
-fn logged(folder: &Folder, tool: &str) -> (String, Value) {
+pub(super) fn logged(folder: &Folder, tool: &str, level: &str) -> (String, Value) {
     let log = folder.0.join("log.txt");
     let mut command = Command::new(zcp());
-    command.arg("serve").arg(&folder.0).arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["serve", "--log", level]).arg(&folder.0).arg("--stdio");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command.stderr(fs::File::create(&log).expect("it can be written"));
     let mut server = command.spawn().expect("the command starts");
     let mut stdin = server.stdin.take().expect("an input");
@@ -279,11 +280,11 @@ fn a_script_cannot_fill_the_log() {
                 for n in $(seq 60); do echo \"$word$n\" >> \"$ZCP_OUT\"; done\n\
                 head -c 3000000 /dev/zero | tr '\\0' R >> \"$ZCP_OUT\"; echo >> \"$ZCP_OUT\"\necho done";
     write(&folder, "tools/says.sh", says);
-    let (log, answer) = logged(&folder, "says");
+    let (log, answer) = logged(&folder, "says", "warn");
     assert_eq!(text(&answer["result"]), "done", "{answer}");
     assert!(log.len() < 20_000, "{} bytes: {log:.2000}", log.len());
     assert_eq!(log.matches("which means nothing").count(), 20, "{log}");
-    assert!(log.contains("a script said 42 more lines that mean nothing"), "{log}");
+    assert!(log.contains("`says` said 42 more lines that mean nothing"), "{log}");
     assert!(!log.contains("\u{1b}[2J"), "{log}");
     assert!(!log.contains(&"Q".repeat(101)) && log.contains(&"Q".repeat(100)), "{log}");
 }

@@ -264,12 +264,7 @@ async fn a_script_may_not_take_the_whole_machine() {
     let hog = words(&result(&mut client, "hog", json!({})).await);
     assert!(hog.contains("memory") || hog.contains("Memory"), "{hog}");
     let busy = words(&result(&mut client, "busy", json!({})).await);
-    assert!(
-        busy.contains("computed for more than 1 s")
-            || busy.contains("XCPU")
-            || busy.contains("KILL"),
-        "{busy}"
-    );
+    assert!(busy.contains("more than 1 s of processor time"), "{busy}");
     let many = words(&result(&mut client, "many", json!({})).await);
     assert!(many.contains("Too many open files"), "{many}");
     assert_eq!(text(&result(&mut client, "fine", json!({})).await), "fine");

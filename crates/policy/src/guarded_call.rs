@@ -4,7 +4,7 @@ use crate::{
     audit::{Audit, Line},
     decision::{Action, Caller, Reach, Verdict, is_read_only},
     judge::Judged,
-    notes::{Ended, Redact},
+    notes::{Ended, Redact, Stderr},
     observed::{Observed, Outcome, result},
     policy::Policy,
     rule_limits::RuleLimits,
@@ -295,6 +295,7 @@ impl Record {
                 client: std::mem::take(&mut self.caller.client),
                 outcome,
                 result: done.map_or(Value::Null, result),
+                stderr: self.notes.get::<Stderr>().map(|Stderr(text)| text).unwrap_or_default(),
                 elapsed,
             }));
         }

@@ -56,6 +56,6 @@ mod told;
 pub use decision::argument_key;
 pub use guard::Guard;
 pub use judge::{Judge, Judged};
-pub use notes::{Ended, Redact};
+pub use notes::{Ended, Redact, Stderr};
 pub use observed::{Observed, Outcome};
 pub use policy::{Allowlist, Folders, Policy, PolicyError};

@@ -12,6 +12,10 @@ pub struct Ended {
     pub is_late: bool,
 }
 
+/// The last lines a process wrote to standard error, without secrets, for observers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stderr(pub String);
+
 /// Makes secrets in a value unreadable, before it is written down or shown to observers.
 #[derive(Clone)]
 pub struct Redact(Arc<dyn Fn(&mut Value) + Send + Sync>);

@@ -18,6 +18,8 @@ pub struct Observed {
     pub outcome: Outcome,
     /// What came of it, as the result of `tools/call`: `content`, `structuredContent`, `isError`.
     pub result: Value,
+    /// The last lines its process wrote to standard error, if it has one, also if all went well.
+    pub stderr: String,
     /// How long it took.
     pub elapsed: Duration,
 }

@@ -13,6 +13,8 @@ use zcp::{Content, ResourceContents};
 
 /// The extension of user interfaces.
 pub(crate) const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+/// The type of bytes of which nothing is known.
+pub(crate) const UNKNOWN: &str = "application/octet-stream";
 /// The largest file that becomes part of an answer.
 pub(crate) const LARGEST: u64 = 10 * 1024 * 1024;
 /// How many bytes of files and of texts beside its output a call's answer has, together.
@@ -168,6 +170,11 @@ pub(crate) fn contents(bytes: Vec<u8>, mime: String, uri: &str) -> ResourceConte
     }
 }
 
+/// Whether a type is shown as text.
+pub(crate) fn is_text(mime: &str) -> bool {
+    mime.starts_with("text/") || mime == "application/json"
+}
+
 /// What bytes are: by their beginning, by their file's name, or by being text or not.
 pub(crate) fn mime_of(path: Option<&Path>, bytes: &[u8]) -> String {
     let by_name = || {
@@ -183,12 +190,20 @@ pub(crate) fn mime_of(path: Option<&Path>, bytes: &[u8]) -> String {
     let is_text = std::str::from_utf8(bytes).is_ok();
     let otherwise = || match is_text {
         true => "text/plain".to_owned(),
-        false => "application/octet-stream".to_owned(),
+        false => UNKNOWN.to_owned(),
     };
     match is_text {
         true => by_name().unwrap_or_else(otherwise),
         false => by_beginning().or_else(by_name).unwrap_or_else(otherwise),
     }
+}
+
+/// How many bytes of a text are not UTF-8, if it is a text in which a few are not.
+pub(crate) fn odd_bytes(bytes: &[u8]) -> Option<usize> {
+    // Terminals are given some of the others: tabs, line and page breaks, backspace, escape.
+    let is_binary = |byte: &u8| matches!(byte, 0..=7 | 11 | 14..=26 | 28..=31 | 127);
+    let odd: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    (odd * 3 <= bytes.len() && !bytes.iter().any(is_binary)).then_some(odd)
 }
 
 pub(crate) fn uri_of(path: &Path) -> String {
@@ -216,6 +231,15 @@ pub(crate) fn escaped(path: &Path) -> String {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_text_with_odd_bytes_is_told_from_other_bytes() {
+        assert_eq!(odd_bytes(b"caf\xe9 au lait\n"), Some(1));
+        assert_eq!(odd_bytes("\u{1b}[1mcaf\u{e9}\u{1b}[0m\tx\r\n".as_bytes()), Some(0));
+        for bytes in [&b"a\0b"[..], b"\xff\xd8\xff\xe0", b"text \x01\xe9", b"\x80\x81ab"] {
+            assert_eq!(odd_bytes(bytes), None, "{bytes:?}");
+        }
+    }
 
     #[tokio::test]
     async fn files_of_an_answer_are_limited_together() {

@@ -15,7 +15,7 @@ use crate::{
     manifest::secret_reference::is_reference,
     redact,
     run::{
-        self, Ceilings, Job, Recipe,
+        self, Ceilings, Complaints, Job, Recipe,
         concurrency::Slot,
         sandbox::{self, Needs, Rules},
     },
@@ -26,7 +26,10 @@ use std::{
     path::{Path, PathBuf},
 };
 use zcp::{CallError, Ctx, Output, Result};
-use zcp_policy::Redact;
+use zcp_policy::{Redact, Stderr};
+
+/// The variable of the server that puts what scripts write to standard error into all results.
+const TELL_STDERR: &str = "ZCP_REPORT_STDERR";
 
 /// Environment variables of a script, and the secrets among them.
 struct Variables {
@@ -66,6 +69,7 @@ impl ScriptTool {
         let _own = self.own_folder(&mut job, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;
         ctx.note(ended(&ran.end));
+        self.tell_complaints(&ran.complaints, &job.secrets, ctx);
         if let Some(contract) = &contract {
             contract.error(&job.secrets).await?;
         }
@@ -74,6 +78,7 @@ impl ScriptTool {
             files: &job.files,
             secrets: &job.secrets,
             max_timeout: job.allowed.with_progress,
+            tells_stderr: self.host.environment.get(TELL_STDERR) == Some("1"),
         };
         let keep = |output: &run::Output, mime: &str| {
             self.host.keep_output(output, mime, ctx, &job.secrets)
@@ -105,6 +110,7 @@ impl ScriptTool {
         let mut args: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         args.extend(given.argv);
         Ok(Job {
+            name: script.name.clone(),
             recipe: Recipe {
                 program,
                 args,
@@ -125,6 +131,19 @@ impl ScriptTool {
             files: self.files(),
             slot,
         })
+    }
+
+    /// Shows what the script wrote to standard error last to those who look on, and logs it.
+    fn tell_complaints(&self, complaints: &Complaints, secrets: &[String], ctx: &Ctx) {
+        let mut text = complaints.text();
+        if text.is_empty() {
+            return;
+        }
+        redact::hide_text(&mut text, secrets);
+        for line in text.lines() {
+            tracing::debug!("`{}` on standard error: {}", self.script.name, line.escape_debug());
+        }
+        ctx.note(Stderr(text));
     }
 
     /// Files the script may name for its result.
@@ -148,7 +167,7 @@ impl ScriptTool {
             all.push(("TRACEPARENT".into(), trace.parent.clone().into()));
             all.extend(trace.state.iter().map(|state| ("TRACESTATE".into(), state.into())));
         }
-        let mut found = vec![];
+        let mut found = self.host.environment.proxy_secrets();
         for (name, value) in &said.env {
             if !is_reference(value) {
                 all.push((name.into(), value.into()));

@@ -67,7 +67,7 @@ impl Program {
         let wrong = |why: String| format!("{}: {why}", path.display());
         let found = scan::program(path).ok_or_else(|| wrong("it is no program".into()))?;
         let (program, words) = interpreter::resolve(
-            &found.start,
+            &project.interpreters.start(path, &found.head, &found.start),
             path,
             host.environment.path(),
             host.environment.command.as_deref(),
@@ -106,7 +106,9 @@ impl Program {
         let mut env = self.host.script_env(&self.project.defaults.env_allow);
         env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
         env.extend(given.env);
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let mut job = Job {
+            name: name.to_string(),
             recipe: Recipe {
                 program: self.program.clone(),
                 args,
@@ -129,7 +131,6 @@ impl Program {
         };
         let _own = self.confine(&mut job)?;
         let ran = run::run(&self.host.nursery, &job, ctx).await?;
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match ran.end {
             End::Late(..) => {
                 Err(CallError::new(format!("`{name}` took longer than {} s", self.time.as_secs())))

@@ -2,10 +2,11 @@
 
 use super::script::Script;
 use crate::{
-    content::{self, Files, MOST_FILES},
+    content::{self, Files, MOST_FILES, is_text},
     redact,
     run::{self, End, Late, Ran, exit_status, sandbox},
 };
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use std::{process::ExitStatus, time::Duration};
 use zcp::{
@@ -30,6 +31,8 @@ pub(super) struct ResultMaker<'a> {
     pub(super) secrets: &'a [String],
     /// How long it may take with progress, if progress makes a difference.
     pub(super) max_timeout: Option<Duration>,
+    /// Whether each result has what was written to standard error last, not only a failure.
+    pub(super) tells_stderr: bool,
 }
 
 /// Keeps an output too long to be shown, given with its type. Returns its URI.
@@ -56,7 +59,7 @@ impl ResultMaker<'_> {
             self.explain(&mut output, &ran, &stderr);
         }
         // mcp-bash reports the exit of every call.
-        if failed || self.script.contract.is_some() {
+        if failed || self.tells_stderr || self.script.contract.is_some() {
             report_exit(&mut output, &ran.end, stderr);
         }
         output
@@ -92,9 +95,20 @@ impl ResultMaker<'_> {
             true => until_character(&printed.held),
             false => &printed.held,
         };
-        match std::str::from_utf8(seen) {
-            Ok(_) => "text/plain".to_owned(),
-            Err(_) => content::mime_of(None, &printed.held),
+        if std::str::from_utf8(seen).is_ok() {
+            return "text/plain".to_owned();
+        }
+        let mime = content::mime_of(None, &printed.held);
+        match content::odd_bytes(seen).filter(|_| mime == content::UNKNOWN) {
+            Some(odd) => {
+                tracing::warn!(
+                    "`{}` printed {odd} bytes that are not UTF-8, which are shown as U+FFFD: print \
+                     UTF-8, or say `@returns MIME` if it is no text",
+                    self.script.name
+                );
+                "text/plain".to_owned()
+            }
+            None => mime,
         }
     }
 
@@ -141,6 +155,9 @@ impl ResultMaker<'_> {
             bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         }
         let text = String::from_utf8_lossy(bytes);
+        if mime == "application/json" && serde_json::from_str::<IgnoredAny>(&text).is_err() {
+            tracing::warn!("`{}` says `@returns json` and printed none", self.script.name);
+        }
         if let Some(structure) = self.structure(&text).filter(|_| self.may_be_structure(mime)) {
             return self.structured(structure, &text).await;
         }
@@ -282,7 +299,10 @@ impl ResultMaker<'_> {
                 self.script.name, ran.output.total
             ),
             (None, End::Exited(status)) => {
-                format!("`{}` failed: {}.", self.script.name, exit_status::words(*status))
+                let cpu = self.script.manifest.limits.cpu;
+                let cpu = cpu.filter(|_| exit_status::is_out_of_time(*status));
+                let how = cpu.map_or_else(|| exit_status::words(*status), run::used_up);
+                format!("`{}` failed: {how}.", self.script.name)
             }
             (None, End::Exceeded(why)) => format!("`{}` was stopped: {why}.", self.script.name),
             (None, End::Late(..)) => return None,
@@ -362,11 +382,6 @@ fn report_exit(output: &mut Output, end: &End, stderr: String) {
     if !stderr.is_empty() {
         output.meta.insert("stderr".into(), stderr.into());
     }
-}
-
-/// Whether a type is shown as text.
-fn is_text(mime: &str) -> bool {
-    mime.starts_with("text/") || mime == "application/json"
 }
 
 fn one(content: Content) -> Output {

@@ -36,6 +36,8 @@ pub(crate) struct Script {
     pub(crate) launch: Result<(PathBuf, Vec<String>), String>,
     /// How it differs from others, if it is written for mcp-bash.
     pub(crate) contract: Option<Contract>,
+    /// How many bytes of its output are shown.
+    shown: u64,
 }
 
 impl Script {
@@ -43,17 +45,18 @@ impl Script {
     pub(crate) fn new(
         found: Found,
         said: Manifest,
-        is_mcp_bash: bool,
+        project: &Project,
         environment: &Environment,
     ) -> Result<Self, String> {
         let name = said.name.clone().filter(|name| !name.is_empty()).unwrap_or(found.name);
         let schema = said.schema()?;
         let is_request = said.command.is_none() && found.start == Start::Request;
         let launch = match &said.command {
-            Some(words) => command(words, &found.path, environment),
+            Some(words) => command(words, &found.path, &project.root, environment),
             None => {
                 let command = environment.command.as_deref();
-                interpreter::resolve(&found.start, &found.path, environment.path(), command)
+                let start = project.interpreters.start(&found.path, &found.head, &found.start);
+                interpreter::resolve(&start, &found.path, environment.path(), command)
             }
         };
         let launch = launch.map(|(program, mut words)| {
@@ -64,7 +67,9 @@ impl Script {
         });
         let contract = match is_request {
             true => None,
-            false => Contract::of(said.args.as_ref(), is_mcp_bash, &found.head, environment),
+            false => {
+                Contract::of(said.args.as_ref(), project.is_mcp_bash, &found.head, environment)
+            }
         };
         let form = match &contract {
             // A request is given its arguments in no other way.
@@ -78,6 +83,7 @@ impl Script {
             launch,
             form,
             is_request,
+            shown: shown(&said, contract.as_ref(), environment),
             contract,
             path: found.path,
             head: found.head,
@@ -151,8 +157,7 @@ impl Script {
 
     /// How many bytes of its output are shown.
     pub(super) fn shown(&self) -> usize {
-        let shown = self.manifest.limits.output.unwrap_or(self.defaults().output);
-        usize::try_from(shown.min(MOST_OUTPUT)).unwrap_or(usize::MAX)
+        usize::try_from(self.shown.min(MOST_OUTPUT)).unwrap_or(usize::MAX)
     }
 
     /// What its contract needs to know of it.
@@ -168,11 +173,19 @@ impl Script {
     }
 }
 
+/// How many bytes of a script's output are shown: as it says, or its contract, or the server.
+fn shown(said: &Manifest, contract: Option<&Contract>, environment: &Environment) -> u64 {
+    let contract = contract.map(|contract| contract.defaults.output);
+    let said = said.limits.output.or(contract).or_else(|| environment.shown_output());
+    said.unwrap_or(defaults::OUTPUT)
+}
+
 /// A command that was said: `{file}` is the script, which comes last otherwise, unless there is
-/// `{no-file}`.
+/// `{no-file}`. The path of a program begins at the script's folder, or else at the project's.
 fn command(
     words: &[String],
     file: &Path,
+    root: &Path,
     environment: &Environment,
 ) -> Result<(PathBuf, Vec<String>), String> {
     let (program, rest) = words.split_first().ok_or("its `command` is empty")?;
@@ -182,9 +195,16 @@ fn command(
     if !words.iter().any(|word| word.contains("{file}") || word == NO_FILE) {
         args.push(path.clone().into_owned());
     }
-    let folder = file.parent().unwrap_or(Path::new("."));
     let program = program.replace("{file}", &path);
-    which::which_in(&program, Some(environment.path()), folder)
-        .map(|found| (found, args))
-        .map_err(|_| format!("its command `{program}` is not in PATH"))
+    let folders = [file.parent().unwrap_or(root), root];
+    let found = folders
+        .into_iter()
+        .find_map(|folder| which::which_in(&program, Some(environment.path()), folder).ok());
+    found.map(|found| (found, args)).ok_or_else(|| match program.contains(['/', '\\']) {
+        true => format!(
+            "its command `{program}` is not there, or not executable: a path begins at the \
+             script's folder, or else at the project's"
+        ),
+        false => format!("its command `{program}` is not in PATH"),
+    })
 }

@@ -3,7 +3,7 @@
 use super::{command_line, schemas::Schemas, script::Script};
 use crate::{
     host::Host,
-    manifest::{AsTask, Form, icons::icons},
+    manifest::{AsTask, Form, icons, interpreter},
     project::Project,
     run::concurrency::ToolLimiter,
 };
@@ -75,7 +75,9 @@ impl ScriptTool {
             said.output_schema.iter().fold(tool, |tool, schema| tool.output_schema(schema.clone()));
         tool = said.annotations.iter().fold(tool, |tool, hints| tool.annotations(hints.clone()));
         let folder = script.script.path.parent().unwrap_or(Path::new("."));
-        tool = icons(&said.icons, folder, &script.project.places("tools"))
+        // What is wrong with them is a mistake of the project.
+        tool = icons::checked(&said.icons, folder, &script.project.places("tools"))
+            .0
             .into_iter()
             .fold(tool, Tool::icon);
         tool = said
@@ -111,6 +113,12 @@ fn warnings(script: &Script, project: &Project) -> Vec<String> {
         Form::Argv(template) => command_line::rejecting(template, &script.schema),
         _ => vec![],
     };
+    if let (None, Some(named), Ok((by, _))) =
+        (&script.manifest.command, interpreter::missing(&script.head), &script.launch)
+    {
+        let by = by.display();
+        warnings.push(format!("its first line names {named}, which is not there: {by} runs it"));
+    }
     let reads_little = script.manifest.sandbox.as_ref().is_some_and(|one| one.read.is_some());
     let audit = project.policy.own_files().into_iter().next();
     if let Some(path) = audit.filter(|path| reads_little && path.starts_with(&project.root)) {

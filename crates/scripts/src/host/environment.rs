@@ -1,5 +1,6 @@
 //! The server's environment, and the part of it that scripts see.
 
+use crate::{compat::mcp_bash::is_remote_token, manifest::size_of, redact};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
@@ -8,8 +9,10 @@ use std::{
     sync::OnceLock,
 };
 
+/// The variable that says how many bytes of an output are shown.
+pub(crate) const SHOWN_OUTPUT: &str = "ZCP_MAX_SHOWN_OUTPUT";
 /// Variables every script sees.
-const SEEN: [&str; 14] = [
+const SEEN: [&str; 25] = [
     "PATH",
     "HOME",
     "USER",
@@ -24,7 +27,21 @@ const SEEN: [&str; 14] = [
     "SYSTEMROOT",
     "PATHEXT",
     "COMSPEC",
+    // What networks need that have a proxy, or certificates of their own.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "DENO_CERT",
+    "UV_NATIVE_TLS",
 ];
+/// Variables that name proxies: every script sees them, in capitals and in small letters.
+const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /// The server's environment variables, and the programs it found by them.
 #[derive(Debug)]
@@ -84,6 +101,11 @@ impl Environment {
         self.variables.get(name).map(String::as_str)
     }
 
+    /// How many bytes of an output are shown where nothing else is said, if the server says that.
+    pub(crate) fn shown_output(&self) -> Option<u64> {
+        size_of(self.get(SHOWN_OUTPUT)?).ok().filter(|most| *most > 0)
+    }
+
     /// All variables of the server.
     pub(crate) fn variables(&self) -> &BTreeMap<String, String> {
         &self.variables
@@ -92,6 +114,17 @@ impl Environment {
     /// Whether the project itself sets a variable, for its tools.
     pub(crate) fn is_set_by_project(&self, name: &str) -> bool {
         self.set_by_project.contains(name)
+    }
+
+    /// Passwords in the addresses of proxies, which scripts may use and not show.
+    pub(crate) fn proxy_secrets(&self) -> Vec<String> {
+        let addresses = self.variables.iter().filter(|(name, _)| is_proxy(name));
+        let credentials = addresses.filter_map(|(_, address)| {
+            let (before, _) = address.rsplit_once('@')?;
+            Some(before.split_once("://").map_or(before, |(_, rest)| rest))
+        });
+        let both = credentials.filter_map(|both| Some([both, both.split_once(':')?.1]));
+        both.flatten().flat_map(redact::forms).collect()
     }
 
     /// Logs once that a sandbox protects less from what runs as root.
@@ -108,10 +141,8 @@ impl Environment {
 
     /// The variables every script sees, and those this one is allowed to.
     pub(super) fn for_script(&self, allowed: &[String], sdk: PathBuf) -> Vec<(OsString, OsString)> {
-        let seen = |name: &str| {
-            SEEN.contains(&name) || name.starts_with("LC_") || allowed.iter().any(|one| one == name)
-        };
-        let own = self.variables.iter().filter(|(name, _)| seen(name) && *name != "PATH");
+        let own = self.variables.iter().filter(|(name, _)| *name != "PATH");
+        let own = own.filter(|(name, _)| is_seen(name) || is_allowed(name, allowed));
         let mut env: Vec<(OsString, OsString)> =
             own.map(|(name, value)| (name.into(), value.into())).collect();
         env.push(("PATH".into(), self.path.clone()));
@@ -128,4 +159,23 @@ impl Environment {
         env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
         env
     }
+}
+
+/// Whether every script sees a variable.
+fn is_seen(name: &str) -> bool {
+    SEEN.contains(&name) || name.starts_with("LC_") || is_proxy(name)
+}
+
+fn is_proxy(name: &str) -> bool {
+    PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+}
+
+/// Whether a script is allowed to see a variable: by its name, or by a pattern such as `AWS_*`, which
+/// never means the secret that lets clients in.
+fn is_allowed(name: &str, allowed: &[String]) -> bool {
+    allowed.iter().any(|one| match one.strip_suffix('*') {
+        Some("") => false,
+        Some(beginning) => name.starts_with(beginning) && !is_remote_token(name),
+        None => one == name,
+    })
 }

@@ -111,7 +111,11 @@ impl Outputs {
         let (bytes, next) = read.await.ok()?.ok()?;
         let uri = format!("{}{id}", self.scheme);
         let own = if from == 0 { uri.clone() } else { format!("{uri}/{from}") };
-        let mut parts = vec![content::contents(bytes, mime, &own)];
+        let has_odd_bytes = content::is_text(&mime) && content::odd_bytes(&bytes) > Some(0);
+        let mut parts = vec![match has_odd_bytes {
+            true => ResourceContents::text(own, mime, String::from_utf8_lossy(&bytes)),
+            false => content::contents(bytes, mime, &own),
+        }];
         if let Some(next) = next {
             let next = format!("{uri}/{next}");
             let words = format!("This is a part of the output. The next one is {next}");

@@ -27,6 +27,8 @@ pub(super) fn docstring<'a>(lines: &'a [&'a str]) -> Option<Vec<&'a str>> {
 /// A docstring's list of arguments as tags: `Args:` with indented lines, or `:param name: words`.
 pub(super) fn sections(lines: &[&str]) -> Vec<String> {
     let (mut tags, mut section) = (vec![], Section::Words);
+    // Sphinx may say a type on a line of its own.
+    let types: Vec<(&str, &str)> = lines.iter().filter_map(|line| kind_of(line.trim())).collect();
     for line in lines {
         let (trimmed, indent) = (line.trim(), line.len() - line.trim_start().len());
         if let Some(begun) = Section::begins(trimmed, indent) {
@@ -35,7 +37,7 @@ pub(super) fn sections(lines: &[&str]) -> Vec<String> {
         }
         // Sphinx writes each argument on a line of its own, in any section.
         if let Some(rest) = trimmed.strip_prefix(":param ") {
-            tags.push(format!("@param {}", sphinx(rest)));
+            tags.push(format!("@param {}", sphinx(rest, &types)));
             continue;
         }
         if SPHINX_OTHERS.iter().any(|tag| trimmed.starts_with(tag)) {
@@ -103,19 +105,31 @@ fn google(line: &str) -> Option<String> {
         "optional" => "",
         kind => kind,
     };
-    let kind = kind
-        .strip_prefix("list[")
-        .and_then(|kind| kind.strip_suffix(']'))
-        .map_or_else(|| kind.to_owned(), |item| format!("{item}[]"));
+    let kind = listed(kind);
     let name = if optional { format!("[{name}]") } else { name.to_owned() };
     Some(format!("@param {name} {kind} {}", words.trim()))
 }
 
-/// `type name: words`, or `name: words`.
-fn sphinx(rest: &str) -> String {
+/// `type name: words`, or `name: words` with a type among `types`.
+fn sphinx(rest: &str, types: &[(&str, &str)]) -> String {
     let (head, words) = rest.split_once(':').unwrap_or((rest, ""));
-    match head.trim().rsplit_once(' ') {
-        Some((kind, name)) => format!("{name} {kind} {}", words.trim()),
-        None => format!("{} {}", head.trim(), words.trim()),
-    }
+    let (kind, name) = head.trim().rsplit_once(' ').unwrap_or(("", head.trim()));
+    let elsewhere = || types.iter().find(|(of, _)| *of == name).map_or("", |(_, kind)| kind);
+    let kind = if kind.is_empty() { elsewhere() } else { kind };
+    let optional = kind.strip_suffix("optional").map(|kind| kind.trim_end_matches([',', ' ']));
+    let name = if optional.is_some() { format!("[{name}]") } else { name.to_owned() };
+    format!("{name} {} {}", listed(optional.unwrap_or(kind)), words.trim())
+}
+
+/// The name and the type of `:type name: type`.
+fn kind_of(line: &str) -> Option<(&str, &str)> {
+    let (name, kind) = line.strip_prefix(":type ")?.split_once(':')?;
+    Some((name.trim(), kind.trim()))
+}
+
+/// A type, a list of Python as it is written here.
+fn listed(kind: &str) -> String {
+    let item = kind.strip_prefix("list[").or_else(|| kind.strip_prefix("List["));
+    let item = item.and_then(|kind| kind.strip_suffix(']'));
+    item.map_or_else(|| kind.to_owned(), |item| format!("{item}[]"))
 }

@@ -10,12 +10,30 @@ use zcp::Icon;
 const LARGEST: u64 = 256 * 1024;
 
 /// The pictures something is said to have; local ones are found in `folder`, and are in one of
-/// `places` once links are followed.
+/// `places` once links are followed. What is wrong with others is logged.
 pub(crate) fn icons(said: &[Value], folder: &Path, places: &[PathBuf]) -> Vec<Icon> {
-    said.iter().filter_map(|one| icon(one, folder, places)).collect()
+    let (icons, wrong) = checked(said, folder, places);
+    wrong.iter().for_each(|why| tracing::warn!("{why}"));
+    icons
 }
 
-fn icon(said: &Value, folder: &Path, places: &[PathBuf]) -> Option<Icon> {
+/// The same, and what is wrong with others.
+pub(crate) fn checked(
+    said: &[Value],
+    folder: &Path,
+    places: &[PathBuf],
+) -> (Vec<Icon>, Vec<String>) {
+    let (mut icons, mut wrong) = (vec![], vec![]);
+    for one in said {
+        match icon(one, folder, places) {
+            Ok(icon) => icons.push(icon),
+            Err(why) => wrong.push(why),
+        }
+    }
+    (icons, wrong)
+}
+
+fn icon(said: &Value, folder: &Path, places: &[PathBuf]) -> Result<Icon, String> {
     let mut icon = match said {
         Value::String(src) => Icon { src: src.clone(), ..Icon::default() },
         Value::Object(members) => {
@@ -24,21 +42,21 @@ fn icon(said: &Value, folder: &Path, places: &[PathBuf]) -> Option<Icon> {
             if let Some(size @ Value::String(_)) = members.get("sizes").cloned() {
                 members.insert("sizes".into(), Value::Array(vec![size]));
             }
-            serde_json::from_value(Value::Object(members)).ok()?
+            let icon: Result<Icon, _> = serde_json::from_value(Value::Object(members));
+            icon.map_err(|error| format!("an icon cannot be used: {error}"))?
         }
-        _ => return None,
+        _ => return Err(format!("an icon cannot be used: {said} is no address")),
     };
     if ["https://", "http://", "data:"].iter().any(|scheme| icon.src.starts_with(scheme)) {
-        return Some(icon);
+        return Ok(icon);
     }
     let path = folder.join(icon.src.strip_prefix("file://").unwrap_or(&icon.src));
     let bytes = call_files::read_inside(&path, LARGEST, places).unwrap_or_default();
     if !is_picture(&bytes) {
-        tracing::warn!(
+        return Err(format!(
             "{}: no picture of at most {LARGEST} bytes is there, inside of the project",
             path.display()
-        );
-        return None;
+        ));
     }
     let mime = match icon.mime_type.take() {
         Some(mime) => mime,
@@ -46,7 +64,7 @@ fn icon(said: &Value, folder: &Path, places: &[PathBuf]) -> Option<Icon> {
     };
     icon.src = format!("data:{mime};base64,{}", STANDARD.encode(bytes));
     icon.mime_type = Some(mime);
-    Some(icon)
+    Ok(icon)
 }
 
 /// Whether bytes are a picture: by their beginning, or by the first tag of their text.

@@ -111,10 +111,12 @@ impl Known<'_> {
             };
         }
         let is_bash = shebang.as_ref().is_some_and(|words| is_bash(Path::new(&words[0])));
-        if self.executable && (shebang.is_some() || is_binary(self.head)) && !is_bash {
+        let is_started = !is_missing(self.head) && (shebang.is_some() || is_binary(self.head));
+        if self.executable && is_started && !is_bash {
             return Some(Start::Itself);
         }
-        // A script without the permission is run by what its first line says, not by a shell.
+        // A script without the permission is run by what its first line says, not by a shell. So is
+        // one whose program is elsewhere on this machine.
         if let Some(words) = shebang {
             return Some(Start::By(vec![words]));
         }
@@ -127,9 +129,7 @@ impl Known<'_> {
 
 /// The words of a first line such as `#!/usr/bin/env -S node --no-warnings`, the program by its name.
 fn shebang(head: &[u8]) -> Option<Vec<String>> {
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let line = String::from_utf8_lossy(line);
-    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let mut words = first_line(head)?;
     let first = Path::new(words.first()?).file_name()?.to_str()?.to_owned();
     if first == "env" {
         words.remove(0);
@@ -138,11 +138,58 @@ fn shebang(head: &[u8]) -> Option<Vec<String>> {
         }
         return (!words.is_empty()).then_some(words);
     }
-    // Where it is installed differs from machine to machine; its name does not.
-    if !Path::new(&words[0]).exists() {
+    // Where it is usually installed differs from machine to machine; its name does not.
+    if is_missing(head) && is_usual(Path::new(&words[0])) {
         words[0] = first;
     }
     Some(words)
+}
+
+/// The words of a first line as they are.
+fn first_line(head: &[u8]) -> Option<Vec<String>> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    Some(line.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Whether the program that a first line names is not there.
+fn is_missing(head: &[u8]) -> bool {
+    let words = first_line(head).unwrap_or_default();
+    words.first().is_some_and(|program| !Path::new(program).exists())
+}
+
+/// Where systems and their package managers install programs. One that is missing there is found by
+/// its name; any other path means this one program.
+const USUAL: [&str; 8] = [
+    "/bin",
+    "/usr/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+    "/opt/local/bin",
+    "/usr/pkg/bin",
+    "/run/current-system/sw/bin",
+    "",
+];
+
+fn is_usual(program: &Path) -> bool {
+    program.parent().is_some_and(|folder| USUAL.iter().any(|usual| folder == Path::new(usual)))
+}
+
+/// The program that a first line names where systems have it, if it is missing there: another one of
+/// that name runs the script.
+pub(crate) fn missing(head: &str) -> Option<String> {
+    let program = first_line(head.as_bytes())?.into_iter().next()?;
+    (is_missing(head.as_bytes()) && is_usual(Path::new(&program))).then_some(program)
+}
+
+/// Whether a script leaves it to the machine what runs it: it has no first line of its own, or one
+/// like `#!/usr/bin/env python3` that names a usual program for its ending.
+pub(super) fn leaves_open(ending: &str, head: &[u8]) -> bool {
+    let Some(words) = first_line(head) else { return true };
+    let [env, program] = words.as_slice() else { return false };
+    let usual = BY_ENDING.iter().find(|(known, _)| *known == ending);
+    let is_usual = usual.is_some_and(|(_, all)| all.iter().any(|words| words == &[program]));
+    is_usual && Path::new(env).file_name().is_some_and(|name| name == "env")
 }
 
 /// How bash is told to read a script whole before it begins: otherwise it reads as it goes, and one
@@ -206,6 +253,14 @@ pub(crate) fn resolve(
             return Ok((found, rest));
         }
     }
+    if let [words] = &programs[..]
+        && let Some(program) = words.first().filter(|one| Path::new(one).is_absolute())
+    {
+        return Err(format!(
+            "it is to be run by {program}, which is not there: correct its first line or \
+             `[interpreters]`, or name another `command`"
+        ));
+    }
     let names: Vec<_> = programs.iter().filter_map(|words| words.first()).collect();
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     tracing::debug!("{names} is not in PATH: {}", path.to_string_lossy());
@@ -255,7 +310,9 @@ mod tests {
             ("a.py", false, "import sys\n", "python3"),
             ("a.py", true, "import sys\n", "python3"),
             ("a", false, "#!/usr/bin/env -S node --no-warnings\n", "node --no-warnings"),
-            ("a", false, "#!/nowhere/bin/ruby -w\n", "ruby -w"),
+            ("a", false, "#!/opt/local/bin/ruby -w\n", "ruby -w"),
+            ("a", true, "#!/opt/local/bin/ruby -w\n", "ruby -w"),
+            ("a.rb", true, "#!/nowhere/bin/ruby -w\n", "/nowhere/bin/ruby -w"),
             ("a", true, "\x7fELF", "itself"),
             ("a", true, "#!/usr/bin/env bash\n", "bash"),
             ("a", true, "echo hi\n", "sh"),

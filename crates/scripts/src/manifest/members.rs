@@ -86,15 +86,18 @@ impl<'a, M: MapAccess<'a>> MapAccess<'a> for Members<'_, M> {
     ) -> Result<Option<K::Value>, M::Error> {
         while let Some(written) = self.map.next_key::<String>()? {
             let habit = HABITS.iter().find(|(habit, _)| *habit == written);
-            let name = habit.map_or(written.as_str(), |(_, name)| name).to_owned();
+            let mut name = habit.map_or(written.as_str(), |(_, name)| name).to_owned();
             if let Err(meant) = self.is_no_slip(&name) {
                 return Err(Error::custom(format!(
                     "`{name}` means nothing: did you mean `{meant}`?"
                 )));
             }
-            let is_looked_at = HABITS.iter().any(|(_, known)| *known == name);
+            let is_looked_at = name == "env" || HABITS.iter().any(|(_, known)| *known == name);
             if is_looked_at {
-                let value = self.map.next_value()?;
+                let value: Value = self.map.next_value()?;
+                if name == "env" && value.is_array() {
+                    name = "envAllow".to_owned();
+                }
                 let Some(value) = self.understood(&written, &name, value) else { continue };
                 if !self.seen.insert(name.clone()) {
                     continue;
@@ -129,6 +132,14 @@ impl<M> Members<'_, M> {
     fn understood(&mut self, written: &str, name: &str, value: Value) -> Option<Value> {
         let why = match (name, &value) {
             (_, Value::Null) => return None,
+            ("envAllow", Value::Array(names)) => {
+                let wrong = names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .find_map(|name| super::tags::variable(name).err());
+                self.mistakes.extend(wrong);
+                return Some(value);
+            }
             ("timeout" | "maxTimeout", value) => time_said(value).err(),
             ("progressExtendsTimeout", Value::String(text)) => match text.as_str() {
                 "true" => return Some(Value::Bool(true)),

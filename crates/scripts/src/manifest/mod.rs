@@ -5,6 +5,7 @@ pub(crate) mod defaults;
 mod docstring;
 pub(crate) mod icons;
 pub(crate) mod interpreter;
+pub(crate) mod interpreters;
 mod limits;
 mod members;
 pub(crate) mod provider_config;
@@ -24,7 +25,7 @@ pub(crate) use sandbox_rules::Sandbox;
 pub(crate) use script_header::of_text;
 pub(crate) use server_info::ServerInfo;
 pub(crate) use sidecar::{Beside, beside, is_sidecar, read_value};
-pub(crate) use values::{size, time, time_of, words};
+pub(crate) use values::{size, size_of, time, time_of, words};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -194,7 +195,7 @@ fn one_or_many<'a, D: Deserializer<'a>>(value: D) -> Result<Vec<Value>, D::Error
 }
 
 /// Whether a name is one of these, or none of them with a slip in it: which, otherwise.
-fn no_slip(name: &str, known: &'static str) -> Result<(), &'static str> {
+pub(crate) fn no_slip(name: &str, known: &'static str) -> Result<(), &'static str> {
     let far = |one: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &one.to_lowercase());
     let bearable = |one: &&str| far(one) <= if one.len() > 4 { 2 } else { 1 };
     match known.split_whitespace().filter(bearable).min_by_key(far) {

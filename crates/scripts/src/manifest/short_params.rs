@@ -49,7 +49,7 @@ pub(crate) fn shorthand(words: &str) -> Result<(String, Value, bool), String> {
     if name.is_empty() {
         return Err(format!("`{words}` names no argument"));
     }
-    let (kind, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let (kind, after) = split_kind(rest);
     let (mut schema, is_optional, rest) = match (before, of_kind(kind)) {
         (Some(kind), _) => {
             let optional = kind.ends_with('=') || kind.starts_with('?') || kind.ends_with('?');
@@ -73,6 +73,37 @@ pub(crate) fn shorthand(words: &str) -> Result<(String, Value, bool), String> {
     }
     Ok((name.to_owned(), Value::Object(schema), needed))
 }
+
+/// A type and what follows it, which may be `=DEFAULT` without a space.
+fn split_kind(rest: &str) -> (&str, &str) {
+    let (kind, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    match kind.split_once('=') {
+        Some((before, _)) if of_kind(before).is_some() => rest.split_at(before.len()),
+        _ => (kind, after),
+    }
+}
+
+/// Words that are taken for more than they say: what is odd about an argument, if anything is.
+pub(super) fn slip(words: &str) -> Option<String> {
+    if words.trim_start().starts_with('{') {
+        return None;
+    }
+    let rest = Name::of(words.trim()).rest;
+    let (kind, after) = split_kind(rest);
+    if after.trim_start().starts_with('|') && !kind.contains('|') {
+        let choices = "write choices without spaces between, such as `red|green`";
+        return Some(format!("it is taken for words, and the argument for a string: {choices}"));
+    }
+    // `numbers of …` and `Number of …` are words.
+    if !kind.chars().all(|c| c.is_ascii_lowercase()) || kind.ends_with('s') {
+        return None;
+    }
+    let meant = TYPES.iter().find(|one| strsim::damerau_levenshtein(kind, one) == 1)?;
+    Some(format!("`{kind}` is no type: did you mean `{meant}`? Otherwise write `string` before it"))
+}
+
+/// Types whose names are long enough to tell a slip from a word.
+const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "object", "array"];
 
 /// An argument's name, and what follows it.
 struct Name<'a> {
@@ -271,6 +302,35 @@ mod tests {
         }
         assert!(shorthand("count integer = many").is_err());
         assert!(shorthand("  ").is_err());
+        let spaced = shorthand("x string=\"a b\" Words.");
+        let schema = json!({ "type": "string", "default": "a b", "description": "Words." });
+        assert_eq!(spaced, Ok(("x".to_owned(), schema, false)));
+    }
+
+    #[test]
+    fn a_slip_in_a_type_is_told_from_a_word() {
+        for (words, meant) in [
+            ("name strng Who", "`string`"),
+            ("name: interger", "`integer`"),
+            ("[on] bolean", "`boolean`"),
+            ("e red | green colour", "`red|green`"),
+        ] {
+            assert!(slip(words).is_some_and(|why| why.contains(meant)), "{words}");
+        }
+        for words in [
+            "name string Who",
+            "limit numbers of lines",
+            "limit Number of lines",
+            "id member of the club",
+            "x any path",
+            "x subject of it",
+            "x setting to read",
+            "e red|green | or so",
+            "{strng} x",
+            "x",
+        ] {
+            assert_eq!(slip(words), None, "{words}");
+        }
     }
 
     #[test]

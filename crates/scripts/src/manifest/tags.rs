@@ -31,11 +31,23 @@ pub(super) fn tags<S: AsRef<str>>(lines: &[S]) -> Result<Manifest, String> {
     }
     let description = description.join("\n");
     said.description = Some(description.trim().to_owned()).filter(|text| !text.is_empty());
+    let mut wrong = vec![];
     for tag in &tags {
         let (name, rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
-        apply(&mut said, name, rest.trim()).map_err(|why| format!("`@{tag}`: {why}"))?;
+        match apply(&mut said, name, rest.trim()) {
+            Ok(()) => said.mistakes.extend(slip(name, rest.trim()).map(|why| in_tag(tag, &why))),
+            Err(why) => wrong.push(in_tag(tag, &why)),
+        }
     }
-    Ok(said)
+    // All of them at once: whoever mends a header need not come back for each.
+    match wrong.is_empty() {
+        true => Ok(said),
+        false => Err(wrong.into_iter().chain(said.mistakes).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+fn in_tag(tag: &str, why: &str) -> String {
+    format!("`@{tag}`: {why}")
 }
 
 fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
@@ -46,7 +58,11 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
             if !needed && schema.get("default").is_none() {
                 schema["required"] = json!(false);
             }
-            said.params.get_or_insert_with(Map::new).insert(name, schema);
+            let params = said.params.get_or_insert_with(Map::new);
+            if params.contains_key(&name) {
+                said.mistakes.push(format!("`@param {name}` is there twice: the last one counts"));
+            }
+            params.insert(name, schema);
         }
         "name" => said.name = text(),
         "title" => said.title = text(),
@@ -60,9 +76,7 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
         "cwd" => said.cwd = Some(rest.into()),
         "env" => match rest.split_once('=') {
             Some((name, value)) => drop(said.env.insert(name.trim().into(), value.trim().into())),
-            None => said
-                .env_allow
-                .extend(rest.split([' ', ',']).filter(|n| !n.is_empty()).map(str::to_owned)),
+            None => said.env_allow.extend(names(rest).map(str::to_owned)),
         },
         "timeout" => said.timeout = Some(time_said(&json!(rest))?),
         "timeout-hint" => said.timeout_hint = text(),
@@ -105,6 +119,40 @@ fn apply(said: &mut Manifest, name: &str, rest: &str) -> Result<(), String> {
 const TAGS: &str = "param name title description returns output-files args command cwd env timeout timeout-hint \
     progress-extends-timeout max-timeout task limit sandbox icon hidden meta read-only destructive \
     not-destructive idempotent open-world closed-world";
+
+/// What is odd about a tag that means something all the same.
+fn slip(name: &str, rest: &str) -> Option<String> {
+    match name {
+        "param" | "arg" | "argument" => short_params::slip(rest),
+        "returns" | "return" | "output" if !rest.contains(['/', '{', ' ']) => {
+            let meant = no_slip(rest, "json text").err()?;
+            Some(format!("did you mean `{meant}`?"))
+        }
+        "env" => match rest.split_once('=') {
+            Some((name, _)) => variable(name.trim()).err(),
+            None if rest.is_empty() => Some("it names no variable".to_owned()),
+            None => names(rest).find_map(|name| variable(name).err()),
+        },
+        _ => None,
+    }
+}
+
+fn names(rest: &str) -> impl Iterator<Item = &str> {
+    rest.split([' ', ',']).filter(|name| !name.is_empty())
+}
+
+/// Whether a variable can have a name, which may be the beginning of many: `AWS_*`.
+pub(super) fn variable(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let plain = name.strip_suffix('*').unwrap_or(name);
+    match name {
+        "*" => Err("`*` is no name: say how names begin, such as `AWS_*`".to_owned()),
+        _ if plain.starts_with(|c: char| c.is_ascii_digit()) || !plain.chars().all(is_plain) => {
+            Err(format!("no environment variable can be called `{name}`"))
+        }
+        _ => Ok(()),
+    }
+}
 
 fn hint(said: &mut Manifest, set: impl FnOnce(&mut ToolAnnotations)) {
     set(said.annotations.get_or_insert_default());

@@ -21,7 +21,7 @@ use crate::{
         registered::{Registered, registered},
     },
     host::{Host, reserved::Reserved},
-    manifest::{Manifest, beside, of_text},
+    manifest::{Manifest, beside, icons, of_text},
     project::{Project, data_folders, scan},
     providers,
 };
@@ -204,6 +204,7 @@ impl Gathering {
                 Ok(None) => (),
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
                     self.is_empty = false;
+                    self.icons(&script);
                     self.programs.push(Program::of(&script, &self.project));
                     if self.project.policy_hook.is_some() {
                         let described = metadata(&script.context(self.project.context()));
@@ -290,8 +291,7 @@ impl Gathering {
         match said.enabled {
             Some(false) => Ok(None),
             _ => {
-                let is_mcp_bash = self.project.is_mcp_bash;
-                let script = Script::new(found, said, is_mcp_bash, &self.host.environment)?;
+                let script = Script::new(found, said, &self.project, &self.host.environment)?;
                 if let Some(sandbox) = &script.manifest.sandbox {
                     let (runs, others) =
                         (script.runs(&self.project.root), self.host.reserved_beside());
@@ -316,6 +316,14 @@ impl Gathering {
             )),
             None => Ok(script),
         }
+    }
+
+    /// Notes what is wrong with a script's pictures.
+    fn icons(&mut self, script: &Script) {
+        let folder = script.path.parent().unwrap_or(&self.project.root);
+        let places = self.project.places("tools");
+        let (_, wrong) = icons::checked(&script.manifest.icons, folder, &places);
+        self.mistakes.extend(wrong);
     }
 
     /// What will keep a script from running, and is not said by anything else.
@@ -430,12 +438,13 @@ fn found_tools(
 ) -> (Vec<FoundTool>, Vec<String>) {
     let folder = project.folder("tools");
     let Some(entries) = registered else {
-        let found = scan::tools(&folder, project.layout()).into_iter();
+        let (found, mut mistakes) = scan::tools(&folder, project.layout());
+        mistakes.extend(project.hidden_scripts());
         let both = |found: scan::Found| {
             let said = said(&found.path, &found.head);
             (found, said)
         };
-        return (found.map(both).collect(), vec![]);
+        return (found.into_iter().map(both).collect(), mistakes);
     };
     let (mut all, mut mistakes) = (vec![], vec![]);
     for entry in entries {

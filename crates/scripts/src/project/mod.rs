@@ -11,7 +11,11 @@ pub(crate) mod settings;
 use crate::{
     call_files::read_text,
     compat::mcp_bash::{self, ProjectContext, policy_hook::Hook},
-    manifest::{Manifest, Providers, Sandbox, ServerInfo, read_value},
+    manifest::{
+        Manifest, Providers, Sandbox, ServerInfo,
+        interpreters::{self, Interpreters},
+        read_value,
+    },
 };
 pub use mount::Mount;
 use serde::Deserialize;
@@ -39,6 +43,8 @@ pub(crate) struct Project {
     pub(crate) is_flat: bool,
     pub(crate) about: ServerInfo,
     pub(crate) defaults: Manifest,
+    /// What it runs its scripts by.
+    pub(crate) interpreters: Interpreters,
     pub(crate) tools: BTreeMap<String, Manifest>,
     pub(crate) mounts: BTreeMap<String, Mount>,
     /// Resources that are named in its file.
@@ -58,6 +64,7 @@ pub(crate) struct Project {
 struct File {
     server: ServerInfo,
     defaults: Manifest,
+    interpreters: interpreters::Said,
     tools: BTreeMap<String, Manifest>,
     mounts: BTreeMap<String, Mount>,
     resources: BTreeMap<String, Value>,
@@ -146,6 +153,7 @@ impl Project {
             root: root.to_path_buf(),
             about,
             defaults: file.defaults,
+            interpreters: Interpreters::of(root, file.interpreters),
             tools: file.tools,
             mounts: file.mounts,
             resources: file.resources,
@@ -199,6 +207,26 @@ impl Project {
     pub(crate) fn served(&self) -> impl Iterator<Item = PathBuf> {
         let served = FOLDERS.iter().filter(|&&name| !(name == "tools" && self.is_flat));
         served.map(|name| self.folder(name))
+    }
+
+    /// Scripts that would be tools, were there none of the folders a project has.
+    pub(crate) fn hidden_scripts(&self) -> Option<String> {
+        // Mounts may run what is there.
+        let may_be_meant = self.is_flat || self.is_mcp_bash || !self.mounts.is_empty();
+        if may_be_meant || self.folder("tools").exists() {
+            return None;
+        }
+        let beside = FOLDERS.iter().find(|name| self.folder(name).is_dir())?;
+        let (found, _) = scan::tools(&self.root, scan::Layout::Flat);
+        let (count, are, them) = match found.len() {
+            0 => return None,
+            1 => ("1 script".to_owned(), "is", "it"),
+            many => (format!("{many} scripts"), "are", "them"),
+        };
+        Some(format!(
+            "{count} beside `{beside}/` {are} not served: move {them} into `tools/`, or make an \
+             empty folder `tools` if that is meant"
+        ))
     }
 
     /// What the contract of mcp-bash needs to know of it.

@@ -82,24 +82,26 @@ fn walk(folder: &Path, deeper: usize, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// A file that can be started, if it is one.
+/// A file that can be started, if it is one. What cannot be read is logged.
 pub(crate) fn program(path: &Path) -> Option<Found> {
-    // What cannot be read may say that it needs a sandbox.
-    let head = head(path)
-        .inspect_err(|error| tracing::warn!("left out: {}: {error}", path.display()))
-        .ok()?;
+    readable(path).inspect_err(|why| tracing::warn!("left out: {why}")).ok()?
+}
+
+/// The same, or why it cannot be read: it may say that it needs a sandbox.
+fn readable(path: &Path) -> Result<Option<Found>, String> {
+    let head = head(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let known = Known { path, executable: is_executable(path), head: &head };
-    let start = known.start(System::HERE)?;
+    let Some(start) = known.start(System::HERE) else { return Ok(None) };
     let head = match head.contains(&0) {
         true => String::new(),
         false => String::from_utf8_lossy(&head).into_owned(),
     };
-    Some(Found { name: name(path), path: path.to_path_buf(), start, head })
+    Ok(Some(Found { name: name(path), path: path.to_path_buf(), start, head }))
 }
 
-/// The programs of a folder of tools. Beside a `tool.sh` the other files of its folder help it,
-/// unless something is said of them.
-pub(crate) fn tools(folder: &Path, layout: Layout) -> Vec<Found> {
+/// The programs of a folder of tools, and which files cannot be read. Beside a `tool.sh` the other
+/// files of its folder help it, unless something is said of them.
+pub(crate) fn tools(folder: &Path, layout: Layout) -> (Vec<Found>, Vec<String>) {
     let mut files = match layout {
         Layout::Flat => below(folder, 0),
         Layout::Tools | Layout::McpBash => files(folder),
@@ -111,7 +113,7 @@ pub(crate) fn tools(folder: &Path, layout: Layout) -> Vec<Found> {
         .filter(|path| is_main(path) && !is_sidecar(&path.to_string_lossy()))
         .filter_map(|path| path.parent().map(Path::to_path_buf))
         .collect();
-    files
+    let own = files
         .iter()
         .filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -120,9 +122,15 @@ pub(crate) fn tools(folder: &Path, layout: Layout) -> Vec<Found> {
         .filter(|path| {
             let helps = !is_main(path) && mains.iter().any(|main| path.starts_with(main));
             !helps || is_spoken_of(path)
-        })
-        .filter_map(|path| program(path))
-        .collect()
+        });
+    let (mut found, mut wrong) = (vec![], vec![]);
+    for path in own {
+        match readable(path) {
+            Ok(program) => found.extend(program),
+            Err(why) => wrong.push(why),
+        }
+    }
+    (found, wrong)
 }
 
 /// Whether a file is where tools are.

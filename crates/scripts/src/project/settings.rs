@@ -3,7 +3,7 @@
 use super::Project;
 use crate::{
     compat::mcp_bash,
-    host::Environment,
+    host::{Environment, environment::SHOWN_OUTPUT},
     manifest::{Sandbox, defaults, read_value},
 };
 use serde::Serialize;
@@ -32,8 +32,11 @@ pub(crate) fn settings(project: &Project, environment: &Environment) -> Vec<Sett
     let mut all = about(project);
     all.extend(times(project, environment));
     let (limits, is_mcp_bash) = (&project.defaults.limits, project.is_mcp_bash);
-    let shown = mcp_bash::number(environment, mcp_bash::OUTPUT).filter(|_| is_mcp_bash);
-    let shown = shown.map(|shown| (json!(size(shown)), mcp_bash::OUTPUT));
+    let shown = match is_mcp_bash {
+        true => (mcp_bash::number(environment, mcp_bash::OUTPUT), mcp_bash::OUTPUT),
+        false => (environment.shown_output(), SHOWN_OUTPUT),
+    };
+    let shown = shown.0.map(|most| (json!(size(most)), shown.1));
     let said = |name, said: Option<Value>, otherwise: Value| match said {
         Some(value) => Setting { name, value, from: OWN.to_owned() },
         None => Setting { name, value: otherwise, from: DEFAULT.to_owned() },

@@ -11,6 +11,11 @@ pub(crate) fn code(status: ExitStatus) -> i32 {
     status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
+/// Whether it was ended as its processor time was used up, or was a shell that says so of another.
+pub(crate) fn is_out_of_time(status: ExitStatus) -> bool {
+    code(status) == 128 + 24
+}
+
 /// How a process ended, in words.
 pub(crate) fn words(status: ExitStatus) -> String {
     #[cfg(unix)]

@@ -57,6 +57,8 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 /// What to run, and how much of it is borne.
 #[derive(Debug)]
 pub(crate) struct Job {
+    /// What is run, for the log.
+    pub(crate) name: String,
     pub(crate) recipe: Recipe,
     pub(crate) allowed: Allowed,
     /// How much of the output is held, and how much there may be.
@@ -89,6 +91,11 @@ pub(crate) struct Ran {
     pub(crate) output: Output,
     pub(crate) complaints: Complaints,
     pub(crate) said: Said,
+}
+
+/// That a run used up its processor time, in words.
+pub(crate) fn used_up(cpu: Duration) -> String {
+    format!("it used more than {} s of processor time (`@limit cpu`)", cpu.as_secs().max(1))
 }
 
 /// How a run ended.
@@ -179,8 +186,9 @@ pub(crate) async fn run(nursery: &Nursery, job: &Job, ctx: Option<&Ctx>) -> Resu
             // What was written before the end can be read in any case.
             let latest = latest.max(time::Instant::now() + QUIET);
             if time::timeout_at(latest, rest).await.is_err() {
+                let name = &job.name;
                 tracing::warn!(
-                    "the last messages of a script were dropped: reading them takes too long"
+                    "the last messages of `{name}` were dropped: reading them takes too long"
                 );
             }
             listener.said

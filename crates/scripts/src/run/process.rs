@@ -215,8 +215,10 @@ impl Ceilings {
             if let Some(most) = most {
                 let own = process.map_or_else(|| getrlimit(resource).maximum, |_| None);
                 // What is less already stays.
-                let most = own.map_or(most, |own| own.min(most));
-                let limit = Rlimit { current: Some(most), maximum: Some(most) };
+                let within = |most: u64| Some(own.map_or(most, |own| own.min(most)));
+                // A second later the system kills it without saying why.
+                let last = if resource == Resource::Cpu { most + 1 } else { most };
+                let limit = Rlimit { current: within(most), maximum: within(last) };
                 prlimit(process, resource, limit)?;
             }
         }

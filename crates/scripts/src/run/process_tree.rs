@@ -358,11 +358,11 @@ impl Run {
         let share = self.share;
         let cpu = Duration::from_millis(ticks * 1000 / TICKS);
         let why = if count > share.processes {
-            format!("it had more than {} processes", share.processes)
+            format!("it had more than {} processes (`@limit processes`)", share.processes)
         } else if let Some(most) = share.memory.filter(|most| memory > *most) {
-            format!("it took more than {} MiB of memory", most >> 20)
+            format!("it took more than {} MiB of memory (`@limit memory`)", most >> 20)
         } else if let Some(most) = share.cpu.filter(|most| cpu > *most) {
-            format!("it computed for more than {} s", most.as_secs())
+            super::used_up(most)
         } else {
             return false;
         };

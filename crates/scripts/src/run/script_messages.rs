@@ -19,6 +19,9 @@ const LONGEST: u64 = 1024 * 1024;
 const LOOK: Duration = Duration::from_millis(50);
 /// What the keys of the server's own values begin with: scripts neither keep nor read them.
 const RESERVED: &str = "zcp.";
+/// What lines begin with.
+const VERBS: &str =
+    "progress log ask visit sample roots once keep detach updated text link file error";
 /// How long an answer of the client's model may be unless the script says.
 const TOKENS: u32 = 1024;
 
@@ -52,7 +55,8 @@ pub(crate) struct Listener<'a> {
 impl<'a> Listener<'a> {
     /// One who has heard nothing yet.
     pub(crate) fn new(ctx: &'a Ctx, timer: &'a Timer, job: &'a Job) -> Self {
-        let (said, kept, unknown) = Default::default();
+        let (said, kept) = Default::default();
+        let unknown = UnknownWords::of(&job.name);
         Self { ctx, timer, job, said, kept, unknown }
     }
 
@@ -86,7 +90,8 @@ impl<'a> Listener<'a> {
             return Ok(None);
         };
         if !is_plain(&line) {
-            tracing::warn!("a script said a line with a reserved name, which is passed over");
+            let name = &self.job.name;
+            tracing::warn!("`{name}` said a line with a reserved name, which is passed over");
             return Ok(None);
         }
         let mut line = String::from_utf8_lossy(&line).into_owned();
@@ -117,7 +122,7 @@ impl<'a> Listener<'a> {
             "link" => self.link(rest),
             "file" => self.file(rest).await,
             "error" => self.said.error = Some(words(rest)),
-            _ => self.unknown.note(verb),
+            _ => self.unknown.note(verb, VERBS),
         }
         Ok(None)
     }
@@ -184,8 +189,14 @@ impl<'a> Listener<'a> {
         let (key, said) = split(rest);
         let said: Value = match said {
             "" => json!({}),
-            said => serde_json::from_str(said)
-                .unwrap_or_else(|_| json!({ "message": said, "prompt": said })),
+            said => match serde_json::from_str(said) {
+                Ok(said) => said,
+                // Nobody is to be asked what was meant for the server.
+                Err(error) if said.starts_with('{') => {
+                    return Ok(Some(json!({ "error": format!("not JSON: {error}") })));
+                }
+                Err(_) => json!({ "message": said, "prompt": said }),
+            },
         };
         self.timer.asked();
         let wait = said["timeoutSecs"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());

@@ -1,28 +1,39 @@
 //! Lines of a script that mean nothing: a few of them are logged, and how many there were.
 
+use crate::manifest::no_slip;
+
 /// How many are logged in one run.
 const MOST: u64 = 20;
 /// How many characters of one.
 const LONGEST: usize = 100;
 
 /// What a run said that means nothing. The rest is counted, and logged when the run ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UnknownWords {
+    /// Of which script.
+    script: String,
     count: u64,
 }
 
 impl UnknownWords {
+    pub(super) fn of(script: &str) -> Self {
+        Self { script: shown(script), count: 0 }
+    }
+
     /// Logs a word, unless there were many already.
-    pub(super) fn note(&mut self, word: &str) {
-        if self.counts() {
-            tracing::warn!("a script said `{}`, which means nothing", shown(word));
+    pub(super) fn note(&mut self, word: &str, known: &'static str) {
+        if !self.counts() {
+            return;
         }
+        let (script, hint) = (&self.script, no_slip(word, known).err());
+        let hint = hint.map_or(String::new(), |meant| format!(": did you mean `{meant}`?"));
+        tracing::warn!("`{script}` said `{}`, which means nothing{hint}", shown(word));
     }
 
     /// Logs that a line was too long, unless there were many already.
     pub(super) fn note_long(&mut self) {
         if self.counts() {
-            tracing::warn!("a script said too long a line, which is passed over");
+            tracing::warn!("`{}` said too long a line, which is passed over", self.script);
         }
     }
 
@@ -35,7 +46,8 @@ impl UnknownWords {
 impl Drop for UnknownWords {
     fn drop(&mut self) {
         if self.count > MOST {
-            tracing::warn!("a script said {} more lines that mean nothing", self.count - MOST);
+            let (script, more) = (&self.script, self.count - MOST);
+            tracing::warn!("`{script}` said {more} more lines that mean nothing");
         }
     }
 }

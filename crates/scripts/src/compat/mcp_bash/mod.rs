@@ -182,7 +182,7 @@ pub(crate) fn json_tool(environment: &Environment) -> [(&'static str, OsString);
 }
 
 /// Whether a variable is the secret that lets clients in, or says of it.
-fn is_remote_token(name: &str) -> bool {
+pub(crate) fn is_remote_token(name: &str) -> bool {
     name.starts_with("MCPBASH_REMOTE_TOKEN")
 }
 

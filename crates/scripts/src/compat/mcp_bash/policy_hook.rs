@@ -127,6 +127,7 @@ impl Hook {
         metadata.as_object_mut().map(|members| members.remove("icons"));
         let env = registered::environment(root, host);
         let job = Job {
+            name: "policy.sh".to_owned(),
             recipe: Recipe {
                 program: bash,
                 args: vec![

@@ -1,7 +1,7 @@
 //! What a tool is told of itself, its server and its project.
 
 use super::{PROJECT_ROOT, ToolContext, contract_call::LONGEST};
-use crate::{host::Host, manifest::icons::icons};
+use crate::{host::Host, manifest::icons};
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ pub(crate) fn metadata(tool: &ToolContext<'_>) -> Value {
         "inputSchema": tool.schema,
         "timeoutSecs": seconds(said.timeout),
     });
-    let icons = icons(
+    let (icons, _) = icons::checked(
         &said.icons,
         tool.path.parent().unwrap_or(Path::new(".")),
         &[tool.project.root.to_path_buf(), tool.project.tools.clone()],

@@ -146,8 +146,12 @@ fn resolver() -> Option<PathBuf> {
 fn installed(needs: &Needs<'_>) -> Vec<PathBuf> {
     let folders = std::env::split_paths(needs.path).filter(|path| path.is_absolute());
     let program = needs.program.parent().map(Path::to_path_buf);
+    // Python of a virtual environment is a link to the one it was made with.
+    let is_virtual = program.iter().any(|folder| folder.join("../pyvenv.cfg").is_file());
+    let real = is_virtual.then(|| needs.program.canonicalize().ok()).flatten();
+    let real = real.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     let mut all = vec![];
-    for folder in folders.chain(program) {
+    for folder in folders.chain(program).chain(real) {
         let above = folder
             .parent()
             .filter(|above| above.parent().is_some() && Some(*above) != needs.sdk.parent());
@@ -178,7 +182,17 @@ pub(crate) fn explain(sandbox: &Sandbox, complaints: &str) -> String {
     let mut rules = vec![];
     let mut rule = |applies: bool, words: String| rules.push((applies, words));
     if let Some(read) = &sandbox.read {
-        rule(denied, format!("`read`: outside of the project it may read {}", list(read)));
+        let also = match read.as_slice() {
+            [] => String::new(),
+            read => format!(", and {}", list(read)),
+        };
+        rule(
+            denied,
+            format!(
+                "`read`: it may read the project, its temporary folder, what programs need (`/usr`, \
+                 `/etc`, `/opt`, `/proc` and the like){also}"
+            ),
+        );
     }
     if let Some(write) = &sandbox.write {
         rule(denied, format!("`write`: beside its temporary folder it may write {}", list(write)));
