@@ -12,6 +12,12 @@ pub(crate) fn usage(error: Box<dyn Error>) -> Box<dyn Error> {
     Box::new(Usage(error.to_string()))
 }
 
+impl Usage {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

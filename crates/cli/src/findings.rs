@@ -47,7 +47,7 @@ impl Finding {
 
 /// What was found, each with what to do about it.
 pub(crate) fn show(all: &[Finding]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = print::out();
     let width = all.iter().map(|one| one.about.chars().count()).max().unwrap_or(0).min(32);
     for Finding { level, about, message, fix } in all {
         let (style, word) = match level {

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         return ExitCode::from(126);
     }
     let args = Args::parse();
-    print::start_log(args.log_filter(), args.logs_json());
+    print::start_log(args.log_filter(), args.log_format());
     harden();
     let idle = Arc::new(Notify::new());
     let runtime = match runtime(&args.command, &idle) {
@@ -71,8 +71,6 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             print::failure(&*error, json);
             exit_code(&*error)
@@ -110,7 +108,7 @@ async fn unless_stopped(command: Command, json: bool, idle: &Notify) -> Result<(
     }
     tokio::select! {
         done = run(command, json) => return done,
-        Ok(()) = tokio::signal::ctrl_c() => (),
+        Ok(()) = tokio::signal::ctrl_c() => questions::stop(),
     }
     tokio::select! {
         () = all_ended(idle) => (),
@@ -129,11 +127,6 @@ async fn all_ended(idle: &Notify) {
     while metrics.num_alive_tasks() > 0 {
         idle.notified().await;
     }
-}
-
-fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// What went wrong, for scripts. `cmd` has the list for people.

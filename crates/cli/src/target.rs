@@ -6,11 +6,11 @@ use crate::{
         consent,
     },
     errors::usage,
-    home, print, questions,
+    home, nearest, print,
+    questions::{Answers, Asker},
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
-use std::{error::Error, io::IsTerminal, path::Path, sync::Arc, time::Duration};
-use tokio::sync::Mutex;
+use std::{error::Error, io::IsTerminal, path::Path, time::Duration};
 use zcp_client::wire::Revision;
 use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
 
@@ -41,12 +41,18 @@ pub(crate) struct Target {
     /// Use a server of a project's configuration file without asking.
     #[arg(long)]
     pub(crate) agree: bool,
+
+    /// Answer the server's next question with this: the form's values as a JSON object, or accept,
+    /// decline or cancel. Repeat for more questions.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) answer: Vec<String>,
 }
 
 impl Target {
     /// The server of a folder of scripts.
     pub(crate) fn folder(folder: &Path, env: &[String], timeout: u64) -> Self {
         Self {
+            answer: vec![],
             server: as_folder(folder),
             header: vec![],
             env: env.to_vec(),
@@ -54,6 +60,18 @@ impl Target {
             timeout,
             agree: false,
         }
+    }
+
+    /// What people call the server: the name of its folder, or what was typed.
+    fn name(&self) -> String {
+        let folder = Path::new(&self.server).canonicalize().ok().filter(|path| path.is_dir());
+        let name = folder.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        name.unwrap_or_else(|| self.server.clone())
+    }
+
+    /// Whether the server is a process of ours, which ends with this command.
+    pub(crate) fn is_started_here(&self) -> bool {
+        !self.server.contains("://") && !self.server.starts_with("unix:")
     }
 }
 
@@ -99,25 +117,49 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
         }
         Some(("ws" | "wss", _)) => Way::Ws(socket(server, target)?),
         Some(("unix", path)) => Way::Unix(headed(Http::unix(path)?, target)?),
+        _ if Path::new(server).is_dir() => {
+            if config::has(server) {
+                let other = "a client's configuration has a server of that name, too";
+                print::aside(&format!("./{server} is used; {other}: `zcp list` shows it"));
+            }
+            Way::Process(with_env(folder(server)?, target)?)
+        }
         _ => match config::find(server)? {
             Some(found) => {
-                if Path::new(server).is_dir() {
-                    let meant = "a client's configuration has a server of that name, which is used";
-                    print::aside(&format!("{meant}; ./{server} would be the folder"));
-                }
                 consent::ask(server, &found, target.agree)?;
                 let found = found.filled().map_err(|error| format!("`{server}`: {error}"))?;
                 configured(server, found, target)?
             }
-            None if Path::new(server).is_dir() => Way::Process(with_env(folder(server)?, target)?),
             None if server.starts_with(['.', '/']) && is_missing(server) => {
                 let hint = "a server is a URL, a folder, a command in quotes, or a name from a \
                             client's configuration";
                 return Err(format!("{server} is not there: {hint}").into());
             }
+            None if is_unknown(server) => return Err(unknown(server).into()),
             None => Way::Process(process(server, target)?),
         },
     })
+}
+
+/// Whether one word is no program, either.
+fn is_unknown(server: &str) -> bool {
+    !server.contains(char::is_whitespace) && which::which(server).is_err()
+}
+
+/// What was probably meant by a word that names no server.
+fn unknown(server: &str) -> String {
+    let here = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let folders = here.filter(|entry| entry.path().join("tools").is_dir());
+    let mut known: Vec<String> =
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    known.extend(config::all().into_iter().map(|one| one.name));
+    known.sort();
+    known.dedup();
+    let hint = nearest::hint(server, known.iter().map(String::as_str));
+    format!(
+        "`{server}` is no folder, no program in PATH, and no server in a client's configuration: \
+         {hint}"
+    )
 }
 
 /// A path that is taken for a folder wherever a server is wanted, whatever servers are called.
@@ -141,6 +183,13 @@ pub(crate) fn folder(path: &str) -> Result<Process> {
     Ok(process.inherit_env())
 }
 
+/// The same, with what its scripts write to standard error in the log of the child process.
+pub(crate) fn watched(target: &Target) -> Result<Way> {
+    let process = folder(&target.server)?;
+    let log = ["--log", "warn,zcp::stderr=debug", "--log-format", "plain"];
+    Ok(Way::Process(with_env(process.args(log), target)?))
+}
+
 fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
     let Configured { url, headers, command, args, env, cwd, .. } = found;
     if let Some(url) = url {
@@ -157,13 +206,11 @@ fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
 }
 
 pub(crate) fn client(target: &Target, json: bool) -> Result<Builder> {
-    let name = target.server.clone();
-    // One question at a time.
-    let turn = Arc::new(Mutex::new(()));
+    let asker = Asker::new(target.name(), Answers::read(&target.answer)?);
     let mut client = Client::builder("zcp", env!("CARGO_PKG_VERSION"))
         .timeout(Duration::from_secs(target.timeout))
         .eras(home::eras())
-        .elicit(move |question| questions::ask(turn.clone(), name.clone(), question))
+        .elicit(move |question| asker.clone().ask(question))
         .visits()
         .tasks();
     if !json && std::io::stderr().is_terminal() {

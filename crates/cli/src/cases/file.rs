@@ -25,7 +25,7 @@ impl File {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let kept = Kept::read(path)?;
         let text = kept.text.clone().ok_or_else(|| wrong(&"there is no such file"))?;
-        let cases = parsed(&text).map_err(|error| wrong(&error))?;
+        let cases = parsed(&text).map_err(|error| wrong(&named(&error, path)))?;
         for (number, case) in cases.iter().enumerate() {
             case.check().map_err(|why| wrong(&format!("case {}: {why}", number + 1)))?;
         }
@@ -81,7 +81,7 @@ pub(crate) fn append_case(
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let kept = Kept::take(file)?;
     let mut text = kept.text.clone().unwrap_or_default();
-    let mut wanted = parsed(&text).map_err(|error| wrong(&error))?;
+    let mut wanted = parsed(&text).map_err(|error| wrong(&named(&error, file)))?;
     if wanted.contains(&case) {
         return Ok(());
     }
@@ -95,6 +95,12 @@ pub(crate) fn append_case(
         return Err(wrong(&format!("nothing can be added: {hint}")).into());
     }
     kept.extend(&text, Readers::Usual)
+}
+
+/// A mistake with the file's name where the reader of YAML knows none.
+fn named(error: &str, path: &Path) -> String {
+    let error = error.strip_prefix("error: ").unwrap_or(error);
+    error.replace("--> <input>:", &format!("--> {}:", path.display()))
 }
 
 fn parsed(text: &str) -> std::result::Result<Vec<Case>, String> {

@@ -149,7 +149,7 @@ fn filled(text: &str) -> Result<String> {
 /// The server of a name as it is written, from the first file that has it: the user's own first,
 /// then those of this folder.
 pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
-    if name.contains(char::is_whitespace) || name.contains('/') {
+    if !is_bare(name) {
         return Ok(None);
     }
     let folder = env::current_dir().unwrap_or_default();
@@ -167,6 +167,63 @@ pub(crate) fn find(name: &str) -> Result<Option<Configured>> {
         }
     }
     Ok(None)
+}
+
+/// Whether a word could be a name in a client's file. Paths and command lines are not looked for.
+fn is_bare(name: &str) -> bool {
+    !name.starts_with('.') && !name.contains(|c: char| c.is_whitespace() || c == '/')
+}
+
+/// A server of a client's file.
+#[derive(Debug, Serialize)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    /// The client.
+    pub(crate) client: &'static str,
+    pub(crate) file: PathBuf,
+    /// Its URL or its command, without arguments, which may be secret.
+    pub(crate) about: String,
+}
+
+/// Whether a client's file has a server of a name. Files that cannot be read are passed over.
+pub(crate) fn has(name: &str) -> bool {
+    is_bare(name) && all().iter().any(|one| one.name == name)
+}
+
+/// The servers of all clients' files. Files that cannot be read are passed over.
+pub(crate) fn all() -> Vec<Listed> {
+    let folder = env::current_dir().unwrap_or_default();
+    let mut listed = vec![];
+    for client in &CLIENTS {
+        let own = client.user_files().into_iter();
+        for file in own.chain(client.project_file(Path::new(""))) {
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            let Ok(all) = client.format.read(&text) else { continue };
+            let project = &all["projects"][folder.to_string_lossy().as_ref()];
+            let places = [&project[client.servers], &all[client.servers]];
+            for (name, entry) in places.into_iter().filter_map(Value::as_object).flatten() {
+                if is_extension(entry) {
+                    continue;
+                }
+                let said = ["url", "serverUrl", "httpUrl", "uri", "command", "cmd"];
+                let about = said.iter().find_map(|member| entry[*member].as_str());
+                listed.push(Listed {
+                    name: name.clone(),
+                    client: client.id,
+                    file: file.clone(),
+                    about: about.unwrap_or_default().to_owned(),
+                });
+            }
+        }
+    }
+    listed
+}
+
+/// Whether an entry is something a client knows that is no server of anybody's.
+fn is_extension(entry: &Value) -> bool {
+    const KINDS: [&str; 5] = ["builtin", "platform", "frontend", "inline_python", "extension"];
+    let kind = entry.get("type").or(entry.get("source"));
+    kind.is_some_and(|kind| KINDS.iter().any(|no| kind == no))
 }
 
 /// The server of a name in a client's file. `folder` is where the user is: there may be servers
@@ -188,13 +245,7 @@ fn server_in(
     let project = &all["projects"][folder.to_string_lossy().as_ref()];
     let places = [&project[client.servers], &all[client.servers]];
     let Some(found) = places.iter().find_map(|place| place.get(name)) else { return Ok(None) };
-    // Clients know extensions that are no servers of anybody's.
-    let is_extension = found.get("type").or(found.get("source")).is_some_and(|kind| {
-        ["builtin", "platform", "frontend", "inline_python", "extension"]
-            .iter()
-            .any(|no| kind == no)
-    });
-    if is_extension {
+    if is_extension(found) {
         return Ok(None);
     }
     let found = serde_json::from_value(found.clone());

@@ -21,10 +21,10 @@ const MORE: &str = "Examples:
 Exit codes:
   0  done
   1  something else went wrong
-  2  what was typed is wrong
+  2  what was typed is wrong, such as arguments that do not fit the tool
   3  the tool ran, and failed
   4  the server refused
-  5  the server cannot be reached, went away, or takes too long
+  5  the server cannot be reached or went away, or the server or the tool took too long
   6  the server wants a token: zcp login SERVER
 130  it was stopped by Ctrl-C
 `zcp run` ends as its tool does where that failed by itself.";
@@ -45,7 +45,8 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<String>,
 
-    /// How to write log lines. Default: text, or json with --json.
+    /// How to write log lines: text with the time, json, or plain without the time. Default: plain
+    /// with `zcp run`, json with --json, and text otherwise.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
 }
@@ -55,6 +56,7 @@ pub(crate) struct Args {
 pub(crate) enum LogFormat {
     Text,
     Json,
+    Plain,
 }
 
 impl Args {
@@ -64,13 +66,19 @@ impl Args {
             (Some(filter), _) => filter,
             // With a client on standard input, standard error is the client's log.
             (None, Command::Serve(serve)) if !serve.stdio => "warn,zcp::calls=info",
+            (None, Command::Run(_)) => "warn,zcp_client::stderr=debug",
+            (None, Command::Dev(_)) => "warn,zcp::stderr=debug",
             (None, _) => "warn",
         }
     }
 
-    /// Whether log lines are JSON.
-    pub(crate) fn logs_json(&self) -> bool {
-        self.log_format.map_or(self.json, |format| format == LogFormat::Json)
+    /// How log lines are written.
+    pub(crate) fn log_format(&self) -> LogFormat {
+        self.log_format.unwrap_or(match &self.command {
+            _ if self.json => LogFormat::Json,
+            Command::Run(_) => LogFormat::Plain,
+            _ => LogFormat::Text,
+        })
     }
 }
 

@@ -1,8 +1,12 @@
 //! What people and programs are shown.
 
+mod log;
+mod out;
 mod serving;
 
 use anstyle::{AnsiColor, Style};
+pub(crate) use log::{start_log, without_shown};
+pub(crate) use out::{Terminal, out};
 use serde::Serialize;
 use serde_json::json;
 pub(crate) use serving::{serving, stopping};
@@ -11,12 +15,11 @@ use std::{
     error::Error,
     io::{self, Write},
 };
-use tracing_subscriber::EnvFilter;
 use zcp_client::{
     Progress, TaskState,
     wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},
 };
-use zcp_scripts::Observed;
+use zcp_scripts::{Observed, Outcome};
 
 pub(crate) const NAME: Style = Style::new().bold();
 const LINK: Style = AnsiColor::Cyan.on_default();
@@ -25,19 +28,6 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default();
 const OUT: Style = AnsiColor::Red.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-
-/// Log lines go to standard error, as text or as JSON.
-pub(crate) fn start_log(filter: &str, json: bool) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let colour = io::IsTerminal::is_terminal(&io::stderr());
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
-    if json {
-        log.json().init();
-    } else {
-        log.with_target(false).init();
-    }
-}
 
 /// Why the command did not do what it was asked.
 pub(crate) fn failure(error: &dyn Error, json: bool) {
@@ -51,7 +41,7 @@ pub(crate) fn failure(error: &dyn Error, json: bool) {
 
 /// A value for programs, on one line.
 pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     writeln!(out, "{}", serde_json::to_string(value)?)?;
     out.flush()
 }
@@ -62,21 +52,19 @@ pub(crate) fn words(text: &str) -> io::Result<()> {
         true => &plain(text),
         false => text,
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     writeln!(out, "{}", text.trim_end_matches('\n'))?;
     out.flush()
 }
 
 /// Bytes, as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+    out::raw(bytes)
 }
 
 /// A heading, and names with what they are.
 pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     writeln!(out, "{NAME}{heading}{NAME:#} {QUIET}({}){QUIET:#}", rows.len())?;
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(40);
     for (name, about) in rows {
@@ -93,7 +81,7 @@ pub(crate) fn table(heading: &str, rows: &[(String, String)]) -> io::Result<()> 
 
 /// Something that happened to a tool, as it does.
 pub(crate) fn happened(tool: &str, what: &str, json: bool) {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     let _ = match json {
         true => writeln!(out, "{}", json!({ "event": "changed", "tool": tool, "what": what })),
         false => writeln!(out, "  {NAME}{}{NAME:#} {}", harmless(tool), harmless(what)),
@@ -101,9 +89,30 @@ pub(crate) fn happened(tool: &str, what: &str, json: bool) {
     let _ = out.flush();
 }
 
-/// A call that has ended: by whom, with what, how, and the beginning of its answer.
+/// Lines that are shown of an answer, and of a failure: what went wrong stands at its end.
+const SHOWN: usize = 5;
+const SHOWN_OF_FAILURE: usize = 12;
+
+/// What is shown of what a call said: its beginning, or the end of a failure.
+fn told(call: &Observed) -> Vec<String> {
+    let blocks = call.result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    let stderr = call.result["_meta"]["stderr"].as_str().unwrap_or_default();
+    let text = without_shown(&texts.join("\n"), stderr);
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let failed = call.outcome != Outcome::Ok;
+    let most = if failed { SHOWN_OF_FAILURE } else { SHOWN };
+    let Some(more) = lines.len().checked_sub(most).filter(|more| *more > 0) else { return lines };
+    let note = format!("… {more} more lines");
+    match failed {
+        true => [note].into_iter().chain(lines[more..].iter().cloned()).collect(),
+        false => lines[..most].iter().cloned().chain([note]).collect(),
+    }
+}
+
+/// A call that has ended: by whom, with what, how, and some of its answer.
 pub(crate) fn called(call: &Observed, json: bool) {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     let how = format!("{:?}", call.outcome).to_lowercase();
     let milliseconds = call.elapsed.as_millis();
     if json {
@@ -127,9 +136,8 @@ pub(crate) fn called(call: &Observed, json: bool) {
             out,
             "  {NAME}{tool}{NAME:#} {given} {style}{how}{style:#} {QUIET}{milliseconds} ms, for {client}{QUIET:#}"
         );
-        let said = call.result["content"][0]["text"].as_str().unwrap_or_default();
-        for line in said.lines().take(5) {
-            let _ = writeln!(out, "    {QUIET}{}{QUIET:#}", shortened(&harmless(line)));
+        for line in told(call) {
+            let _ = writeln!(out, "    {QUIET}{}{QUIET:#}", shortened(&harmless(&line)));
         }
     }
     let _ = out.flush();
@@ -137,7 +145,7 @@ pub(crate) fn called(call: &Observed, json: bool) {
 
 /// Commands that make sense from here, and what they do.
 pub(crate) fn next(lines: &[(String, &str)]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     writeln!(out, "{NAME}next{NAME:#}")?;
     let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
     for (line, about) in lines {
@@ -148,7 +156,7 @@ pub(crate) fn next(lines: &[(String, &str)]) -> io::Result<()> {
 
 /// What happened, and a line for each thing to know of it.
 pub(crate) fn facts(heading: &str, rows: &[(&str, String)]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     writeln!(out, "{NAME}{}{NAME:#}", harmless(heading))?;
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in rows {
@@ -160,7 +168,7 @@ pub(crate) fn facts(heading: &str, rows: &[(&str, String)]) -> io::Result<()> {
 
 /// What differs between two texts, with a few lines around it.
 pub(crate) fn changes(before: &str, after: &str) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     let diff = TextDiff::from_lines(before, after);
     for (number, group) in diff.grouped_ops(2).iter().enumerate() {
         if number > 0 {
@@ -216,7 +224,7 @@ pub(crate) fn contents(resource: &ResourceContents) -> io::Result<()> {
 
 fn note(what: &str, data: &str) -> io::Result<()> {
     let bytes = data.len() / 4 * 3;
-    let mut out = anstream::stdout().lock();
+    let mut out = out();
     let what = harmless(what);
     writeln!(out, "{QUIET}[{what}, about {bytes} bytes; --json shows them]{QUIET:#}")
 }

@@ -15,7 +15,7 @@ pub(crate) fn serving(
     unix: Option<&Path>,
     json: bool,
 ) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = super::out();
     if json {
         let url = |scheme: &str, path: &str| http.map(|at| format!("{scheme}://{at}{path}"));
         let line = json!({

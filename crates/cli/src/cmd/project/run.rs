@@ -1,8 +1,12 @@
 //! `zcp run`: a tool of a folder, once.
 
 use crate::{
-    cmd::reach::call,
-    errors::{Exited, usage},
+    cmd::reach::{
+        call,
+        result::{self, Shown},
+        signature::arguments,
+    },
+    errors::usage,
     nearest, print, project,
     target::{self, Target},
 };
@@ -11,20 +15,19 @@ use std::{
     error::Error,
     path::{Path, PathBuf},
 };
-use zcp_client::wire::mcp::{
-    roots::Root,
-    tools::{CallToolResult, Tool},
-};
+use zcp_client::wire::mcp::{roots::Root, tools::Tool};
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Arguments are strings where the tool's schema says so, and JSON otherwise. The exit code is
-the tool's own where it has one.
+the tool's own where it has one. What the tool writes to standard error is shown there.
 
 Examples:
   zcp run greet name=Ann
   zcp run greet --in ./my-tools --args @ann.json
-  zcp run greet name=Ann --dry-run"
+  zcp run greet name=Ann --dry-run
+  zcp run deploy env=staging --answer '{\"confirm\": true}'
+  zcp run chart --output chart.png"
 )]
 pub(crate) struct Run {
     /// Which tool.
@@ -57,6 +60,15 @@ pub(crate) struct Run {
     /// Check the arguments, and run nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+
+    /// Write what it gives to this file: an image or other bytes as they are, otherwise the text.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Answer the tool's next question with this: the form's values as a JSON object, or accept,
+    /// decline or cancel. Repeat for more questions.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) answer: Vec<String>,
 }
 
 pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
@@ -66,15 +78,16 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     }
     let whole = call::whole(run.whole.as_deref()).map_err(usage)?;
     let roots: Vec<Root> = run.roots.iter().map(|path| root(path)).collect::<Result<_, _>>()?;
-    let target = Target::folder(&run.folder, &run.env, run.timeout);
-    let mut builder = target::client(&target, json)?;
+    let mut target = Target::folder(&run.folder, &run.env, run.timeout);
+    target.answer.clone_from(&run.answer);
+    let mut builder = target::client(&target, json).map_err(usage)?;
     if !roots.is_empty() {
         builder = builder.roots(roots);
     }
     if !json {
         builder = builder.on_log(|line| print::aside(&said(&line.data)));
     }
-    let client = target::connect(builder, target::way(&target)?).await?;
+    let client = target::connect(builder, target::watched(&target)?).await?;
     let tools = client.list_tools().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
         let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
@@ -88,34 +101,39 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     let args = Value::Object(call::filled(whole, &run.args, Some(tool)).map_err(usage)?);
     if run.dry_run {
         check(tool, &args).map_err(usage)?;
+        let args = with_defaults(tool, args);
         client.close().await;
         if json {
             return Ok(print::json(&json!({ "tool": tool.name, "arguments": args }))?);
         }
         return Ok(print::words(&format!("{} would be called with {args}", tool.name))?);
     }
-    let result = call::made_known(client.tool(&run.tool).args(args), json).await?;
+    let result = call::followed(client.tool(&run.tool).args(args.clone()), json).await?;
+    let shown = Shown { json, file: run.output, is_whole: true };
+    result::show(&client, &result, &shown).await?;
+    // What the tool wrote to standard error has arrived when its server has ended.
     client.close().await;
     match result.is_error {
-        true => Err(failed(result)),
+        true => Err(result::failure(result, Some(tool), &args, true)),
         false => Ok(()),
     }
+}
+
+/// Arguments, with the defaults of those that were not given.
+fn with_defaults(tool: &Tool, args: Value) -> Value {
+    let Value::Object(mut args) = args else { return args };
+    for one in arguments(&tool.input_schema) {
+        if let Some(default) = one.default {
+            args.entry(one.name).or_insert(default);
+        }
+    }
+    Value::Object(args)
 }
 
 fn check(tool: &Tool, args: &Value) -> Result<(), Box<dyn Error>> {
     let schema = zcp_schema::Schema::compile(&tool.input_schema)
         .map_err(|error| format!("the schema of `{}`: {error}", tool.name))?;
     Ok(schema.check(args)?)
-}
-
-fn failed(result: CallToolResult) -> Box<dyn Error> {
-    let code = result.meta.as_ref().and_then(|meta| meta.get("exitCode")?.as_u64());
-    let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
-    let error = zcp_client::Error::Tool(Box::new(result));
-    match code {
-        Some(code) => Box::new(Exited::new(code, error.to_string())),
-        None => error.into(),
-    }
 }
 
 fn root(path: &Path) -> Result<Root, Box<dyn Error>> {

@@ -1,5 +1,9 @@
 //! `zcp call`: one call of a tool.
 
+use super::{
+    list,
+    result::{self, Shown},
+};
 use crate::{
     errors::usage,
     nearest, print,
@@ -9,6 +13,7 @@ use serde_json::{Map, Value};
 use std::{
     error::Error,
     io::{IsTerminal, Read},
+    path::PathBuf,
 };
 use zcp_client::wire::mcp::tools::{CallToolResult, Tool};
 
@@ -18,13 +23,15 @@ use zcp_client::wire::mcp::tools::{CallToolResult, Tool};
 Examples:
   zcp call https://example.com/mcp add a=1 b=2
   zcp call 'uvx mcp-server-time' get_current_time timezone=UTC
-  zcp call memory create_entities --args @entities.json")]
+  zcp call memory create_entities --args @entities.json
+  zcp call ./my-tools                     the tools it has
+  zcp call ./my-tools chart -o chart.png  and its picture as a file")]
 pub(crate) struct Call {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Which tool.
-    pub(crate) tool: String,
+    /// Which tool. Without one, the tools are listed.
+    pub(crate) tool: Option<String>,
 
     /// Arguments.
     #[arg(value_name = "NAME=VALUE")]
@@ -37,46 +44,60 @@ pub(crate) struct Call {
     /// Call it as a task where the server can, and follow it to its end.
     #[arg(long)]
     pub(crate) task: bool,
+
+    /// Write what it gives to this file: an image or other bytes as they are, otherwise the text.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     let whole = whole(call.whole.as_deref()).map_err(usage)?;
     let client = target::reach(&call.target, json).await?;
+    let Some(name) = &call.tool else {
+        list::only_tools(&client, json).await?;
+        client.close().await;
+        return Ok(());
+    };
     // What the tool wants decides what is meant by `a=1`; older servers may not list it.
     let tools = client.list_tools().await.unwrap_or_default();
-    let tool = tools.iter().find(|tool| tool.name == call.tool);
-    let args = filled(whole, &call.args, tool).map_err(usage)?;
-    let mut made = client.tool(&call.tool).args(Value::Object(args));
+    let tool = tools.iter().find(|tool| tool.name == *name);
+    let args = Value::Object(filled(whole, &call.args, tool).map_err(usage)?);
+    let mut made = client.tool(name).args(args.clone());
     if call.task {
         made = made.as_task();
     }
-    let result = made_known(made, json).await.inspect_err(|error| {
+    let result = followed(made, json).await.inspect_err(|error| {
         if tool.is_none() && !json {
-            suggest(&**error, &call.tool, &tools);
+            let known = tools.iter().map(|tool| tool.name.as_str());
+            suggest(error, name, known);
         }
     })?;
+    let is_whole = call.target.is_started_here();
+    result::show(&client, &result, &Shown { json, file: call.output, is_whole }).await?;
     client.close().await;
     match result.is_error {
-        true => Err(zcp_client::Error::Tool(Box::new(result)).into()),
+        true => Err(result::failure(result, tool, &args, false)),
         false => Ok(()),
     }
 }
 
-/// Names the tool that was probably meant, if the server refused one that it does not list.
-fn suggest(error: &(dyn Error + 'static), tool: &str, tools: &[Tool]) {
-    let is_refused =
-        error.downcast_ref::<zcp_client::Error>().is_some_and(zcp_client::Error::is_not_found);
-    if is_refused && !tools.is_empty() {
-        let hint = nearest::hint(tool, tools.iter().map(|tool| tool.name.as_str()));
-        print::aside(&format!("hint: {hint}"));
+/// Names what was probably meant, if the server refused a name that it does not list.
+pub(crate) fn suggest<'a>(
+    error: &zcp_client::Error,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) {
+    let mut known = known.peekable();
+    if error.is_not_found() && known.peek().is_some() {
+        print::aside(&format!("hint: {}", nearest::hint(name, known)));
     }
 }
 
-/// Makes a call, shows how far it is, and then what came of it.
-pub(crate) async fn made_known(
+/// Makes a call, and shows how far it is.
+pub(crate) async fn followed(
     mut made: zcp_client::Call<'_>,
     json: bool,
-) -> Result<CallToolResult, Box<dyn Error>> {
+) -> Result<CallToolResult, zcp_client::Error> {
     if !json && std::io::stderr().is_terminal() {
         made = made.on_state(|state| print::state(&state));
     }
@@ -84,17 +105,7 @@ pub(crate) async fn made_known(
     if !json {
         print::no_progress();
     }
-    let result = result?;
-    if json {
-        print::json(&result)?;
-    } else if result.content.is_empty() {
-        if let Some(structured) = &result.structured_content {
-            print::words(&serde_json::to_string_pretty(structured)?)?;
-        }
-    } else if !result.is_error {
-        print::content(&result.content)?;
-    }
-    Ok(result)
+    result
 }
 
 /// What was given as a whole, and what was given by name.

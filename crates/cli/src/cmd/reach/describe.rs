@@ -25,9 +25,20 @@ pub(crate) async fn run(describe: Describe, json: bool) -> Result<(), Box<dyn Er
     let client = target::reach(&describe.target, json).await?;
     let tools = client.list_tools().await?;
     client.close().await;
-    let Some(tool) = tools.iter().find(|tool| tool.name == describe.tool) else {
-        let hint = nearest::hint(&describe.tool, tools.iter().map(|tool| tool.name.as_str()));
-        return Err(usage(format!("there is no tool `{}`: {hint}", describe.tool).into()));
+    one(&tools, &describe.tool, [], json)
+}
+
+/// Shows one of a server's tools. `others` are words that could have stood in the place of its name.
+pub(super) fn one<const N: usize>(
+    tools: &[Tool],
+    name: &str,
+    others: [&str; N],
+    json: bool,
+) -> Result<(), Box<dyn Error>> {
+    let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
+        let known = tools.iter().map(|tool| tool.name.as_str());
+        let hint = nearest::hint(name, known.chain(others));
+        return Err(usage(format!("there is no tool `{name}`: {hint}").into()));
     };
     match json {
         true => print::json(tool)?,

@@ -1,7 +1,8 @@
 //! `zcp list`: what a server offers.
 
-use super::signature::signature;
+use super::{describe, signature::signature};
 use crate::{
+    client_config::config,
     print,
     target::{self, Target},
 };
@@ -13,29 +14,51 @@ use zcp_client::Client;
 #[command(after_help = "Examples:
   zcp list ./my-tools
   zcp list https://example.com/mcp
-  zcp list 'uvx mcp-server-time' tools")]
+  zcp list 'uvx mcp-server-time' tools
+  zcp list ./my-tools greet     one tool in full, as `zcp describe` shows it
+  zcp list                      the servers in the configuration files of clients",
+    mut_arg("server", |server| server.required(false).default_value("")))]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Only these.
-    #[arg(value_enum)]
-    pub(crate) what: Option<What>,
+    /// Only `tools`, `resources`, `templates` or `prompts`, or one tool of this name.
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Option<String>,
 }
 
 /// What can be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum What {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
     Tools,
     Resources,
     Templates,
     Prompts,
 }
 
+impl What {
+    const ALL: [(&str, Self); 4] = [
+        ("tools", Self::Tools),
+        ("resources", Self::Resources),
+        ("templates", Self::Templates),
+        ("prompts", Self::Prompts),
+    ];
+}
+
 pub(crate) async fn run(list: List, json: bool) -> Result<(), Box<dyn Error>> {
+    if list.target.server.is_empty() {
+        return servers(json);
+    }
     let client = target::reach(&list.target, json).await?;
+    let what = list.what.as_deref();
+    let kind = what.and_then(|what| What::ALL.iter().find(|(name, _)| *name == what));
+    if let (Some(tool), None) = (what, kind) {
+        let tools = client.list_tools().await?;
+        client.close().await;
+        return describe::one(&tools, tool, What::ALL.map(|(name, _)| name), json);
+    }
     let offers = client.server().capabilities;
-    let is_wanted = |what: What, offered: bool| list.what.map_or(offered, |one| one == what);
+    let is_wanted = |what: What, offered: bool| kind.map_or(offered, |(_, one)| *one == what);
     let mut all = Map::new();
     if is_wanted(What::Tools, offers.tools.is_some()) {
         let tools = client.list_tools().await?;
@@ -66,6 +89,36 @@ pub(crate) async fn run(list: List, json: bool) -> Result<(), Box<dyn Error>> {
         show("prompts", &prompts, row, json, &mut all)?;
     }
     finish(client, json, all).await
+}
+
+/// The servers in the files of clients, which a bare name stands for.
+fn servers(json: bool) -> Result<(), Box<dyn Error>> {
+    let all = config::all();
+    if json {
+        return Ok(print::json(&json!({ "servers": all }))?);
+    }
+    let row = |one: &config::Listed| {
+        (one.name.clone(), format!("{}, in {}: {}", one.client, one.file.display(), one.about))
+    };
+    print::table(
+        "servers in clients' configuration files",
+        &all.iter().map(row).collect::<Vec<_>>(),
+    )?;
+    Ok(print::words(
+        "List what one offers: zcp list NAME, or a folder, a URL, a command in quotes",
+    )?)
+}
+
+/// The tools of a server, for who has not said which.
+pub(super) async fn only_tools(client: &Client, json: bool) -> Result<(), Box<dyn Error>> {
+    let tools = client.list_tools().await?;
+    if json {
+        return Ok(print::json(&json!({ "tools": tools }))?);
+    }
+    let row = |tool: &zcp_client::wire::mcp::tools::Tool| {
+        (signature(tool), tool.description.clone().unwrap_or_default())
+    };
+    Ok(print::table("tools", &tools.iter().map(row).collect::<Vec<_>>())?)
 }
 
 fn show<T: serde::Serialize>(

@@ -8,4 +8,5 @@ pub(crate) mod login;
 pub(crate) mod ping;
 pub(crate) mod prompt;
 pub(crate) mod read;
-mod signature;
+pub(crate) mod result;
+pub(crate) mod signature;

@@ -1,5 +1,6 @@
 //! `zcp prompt`: one prompt, filled.
 
+use super::call;
 use crate::{
     errors::usage,
     print,
@@ -36,7 +37,19 @@ pub(crate) async fn run(prompt: Prompt, json: bool) -> Result<(), Box<dyn Error>
         .collect::<Result<_, _>>()
         .map_err(|error| usage(error.into()))?;
     let client = target::reach(&prompt.target, json).await?;
-    let result = client.prompt(&prompt.name, filled).await?;
+    let result = match client.prompt(&prompt.name, filled).await {
+        Ok(result) => result,
+        Err(error) => {
+            if error.is_not_found() && !json {
+                let known = client.list_prompts().await.unwrap_or_default();
+                if !known.iter().any(|one| one.name == prompt.name) {
+                    let known = known.iter().map(|one| one.name.as_str());
+                    call::suggest(&error, &prompt.name, known);
+                }
+            }
+            return Err(error.into());
+        }
+    };
     client.close().await;
     if json {
         print::json(&result)?;

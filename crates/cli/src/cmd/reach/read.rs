@@ -1,10 +1,12 @@
 //! `zcp read`: one resource.
 
+use super::call;
 use crate::{
     print,
     target::{self, Target},
 };
 use std::error::Error;
+use zcp_client::Client;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -20,11 +22,27 @@ pub(crate) struct Read {
 
 pub(crate) async fn run(read: Read, json: bool) -> Result<(), Box<dyn Error>> {
     let client = target::reach(&read.target, json).await?;
-    let result = client.read(&read.uri).await?;
+    let result = match client.read(&read.uri).await {
+        Ok(result) => result,
+        Err(error) => {
+            if error.is_not_found() && !json {
+                suggest(&client, &error, &read.uri).await;
+            }
+            return Err(error.into());
+        }
+    };
     client.close().await;
     match json {
         true => print::json(&result)?,
         false => result.contents.iter().try_for_each(print::contents)?,
     }
     Ok(())
+}
+
+/// Names the resource that was probably meant.
+async fn suggest(client: &Client, error: &zcp_client::Error, uri: &str) {
+    let resources = client.list_resources().await.unwrap_or_default();
+    let templates = client.list_templates().await.unwrap_or_default();
+    let known = resources.iter().map(|one| one.uri.as_str());
+    call::suggest(error, uri, known.chain(templates.iter().map(|one| one.uri_template.as_str())));
 }

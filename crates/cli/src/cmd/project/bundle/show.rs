@@ -17,7 +17,7 @@ pub(super) fn made(made: &Made, json: bool) -> Result<(), Box<dyn Error>> {
     for warning in &made.warnings {
         writeln!(err, "{WARN}warning:{WARN:#} {}", print::harmless(warning))?;
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = print::out();
     let file = made.file.display();
     let verb = if made.replaced { "Replaced" } else { "Made" };
     writeln!(out, "{verb} {NAME}{file}{NAME:#}, {} for {}", size(made.bytes), made.platform)?;

@@ -1,7 +1,7 @@
 //! What became of cases, as people see it.
 
 use super::{Fate, Ran};
-use crate::print::harmless;
+use crate::print::{self, harmless};
 use anstyle::{AnsiColor, Style};
 use std::{
     io::{self, Write},
@@ -17,12 +17,12 @@ const QUIET: Style = Style::new().dimmed();
 
 /// The file whose cases come next.
 pub(super) fn file(path: &Path) -> io::Result<()> {
-    writeln!(anstream::stdout(), "{FILE}{}{FILE:#}", path.display())
+    writeln!(print::out(), "{FILE}{}{FILE:#}", path.display())
 }
 
 /// One case, and how it differs.
 pub(super) fn case(ran: &Ran) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = print::out();
     let name = harmless(&ran.name).replace('\n', " ");
     let took = format!("{QUIET}{:.2} s{QUIET:#}", ran.took.as_secs_f64());
     match &ran.fate {
@@ -49,7 +49,7 @@ pub(super) fn case(ran: &Ran) -> io::Result<()> {
 /// A file that was written, and where what it was is.
 pub(super) fn saved(path: &Path, before: &Path) -> io::Result<()> {
     let (path, before) = (path.display(), before.display());
-    writeln!(anstream::stdout(), "\nWrote {path}; as it was it is in {before}.")
+    writeln!(print::out(), "\nWrote {path}; as it was it is in {before}.")
 }
 
 /// How many of which.
@@ -66,5 +66,5 @@ pub(super) fn summary(ran: &[Ran], took: Duration) -> io::Result<()> {
         .filter(|(count, what)| *count > 0 || *what == "passed")
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    writeln!(anstream::stdout(), "\n{} in {:.1} s", said.join(", "), took.as_secs_f64())
+    writeln!(print::out(), "\n{} in {:.1} s", said.join(", "), took.as_secs_f64())
 }

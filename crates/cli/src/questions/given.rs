@@ -1,0 +1,80 @@
+//! Answers that were given in advance, and what is said of a question nobody could be asked.
+
+use serde_json::{Map, Value};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+use zcp_client::wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode};
+
+/// Answers to the questions of a server, in their order.
+#[derive(Clone, Default)]
+pub(crate) struct Answers(Arc<Mutex<VecDeque<ElicitResult>>>);
+
+impl Answers {
+    /// Reads what was typed: a form's values as a JSON object, `accept`, `decline` or `cancel`.
+    pub(crate) fn read(texts: &[String]) -> Result<Self, String> {
+        let read = |text: &String| {
+            let said = |action, content| Ok(ElicitResult { action, content });
+            match text.trim() {
+                "accept" => said(Action::Accept, Some(Value::Object(Map::new()))),
+                "decline" => said(Action::Decline, None),
+                "cancel" => said(Action::Cancel, None),
+                text => match serde_json::from_str::<Map<String, Value>>(text) {
+                    Ok(values) => said(Action::Accept, Some(Value::Object(values))),
+                    Err(error) => Err(format!(
+                        "--answer takes a JSON object, accept, decline or cancel; `{text}`: {error}"
+                    )),
+                },
+            }
+        };
+        let all: Result<VecDeque<_>, _> = texts.iter().map(read).collect();
+        Ok(Self(Arc::new(Mutex::new(all?))))
+    }
+
+    pub(super) fn next(&self) -> Option<ElicitResult> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// What a server asked, that it was declined, and how to answer it.
+pub(super) fn declined(server: &str, question: &Elicit) -> String {
+    let message = question.message.trim();
+    let answer = match question.mode {
+        Some(Mode::Url) => "accept".to_owned(),
+        _ => shell_words::quote(&example(question).to_string()).into_owned(),
+    };
+    let why = "there is no terminal, so it was declined";
+    format!("{server} asked `{message}`; {why} (answer it with --answer {answer})")
+}
+
+/// A form with a value in each field.
+fn example(question: &Elicit) -> Value {
+    let schema = question.requested_schema.as_ref();
+    let fields = schema.and_then(|schema| schema["properties"].as_object());
+    let value = |field: &Value| match (field.get("default"), field["type"].as_str()) {
+        (Some(default), _) => default.clone(),
+        (None, Some("boolean")) => Value::Bool(true),
+        (None, Some("integer" | "number")) => field.get("minimum").cloned().unwrap_or(1.into()),
+        (None, Some("array")) => Value::Array(vec![]),
+        (None, _) => field["enum"].get(0).cloned().unwrap_or_else(|| "…".into()),
+    };
+    let fields = fields.into_iter().flatten();
+    Value::Object(fields.map(|(name, field)| (name.clone(), value(field))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_forms_or_words() {
+        let texts = ["{\"sure\": true}", "decline"].map(str::to_owned);
+        let answers = Answers::read(&texts).unwrap();
+        assert_eq!(answers.next().unwrap().content, Some(json!({ "sure": true })));
+        assert_eq!(answers.next().unwrap().action, Action::Decline);
+        assert!(answers.next().is_none());
+        assert!(Answers::read(&["yes".to_owned()]).is_err());
+    }
+}
