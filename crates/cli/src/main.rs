@@ -11,6 +11,7 @@ mod home;
 mod jq;
 mod mounts;
 mod nearest;
+mod needs;
 mod print;
 mod project;
 mod questions;

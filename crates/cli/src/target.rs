@@ -183,11 +183,11 @@ pub(crate) fn folder(path: &str) -> Result<Process> {
     Ok(process.inherit_env())
 }
 
-/// The same, with what its scripts write to standard error in the log of the child process.
+/// The same, with what its scripts write to standard error in their results, and with its log as
+/// plain lines.
 pub(crate) fn watched(target: &Target) -> Result<Way> {
-    let process = folder(&target.server)?;
-    let log = ["--log", "warn,zcp::stderr=debug", "--log-format", "plain"];
-    Ok(Way::Process(with_env(process.args(log), target)?))
+    let process = folder(&target.server)?.env("ZCP_REPORT_STDERR", "1");
+    Ok(Way::Process(with_env(process.args(["--log-format", "plain"]), target)?))
 }
 
 fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {

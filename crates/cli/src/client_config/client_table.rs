@@ -22,6 +22,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Typed,
+        remote: Some(("url", Some("http"))),
+        is_app: false,
         next: "Start a new session of Claude Code; /mcp shows the server there.",
     },
     Client {
@@ -33,6 +35,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Plain,
+        remote: Some(("url", None)),
+        is_app: true,
         next: "Look at the MCP page of Cursor's settings, and switch the server on there.",
     },
     Client {
@@ -47,6 +51,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Plain,
+        remote: Some(("httpUrl", None)),
+        is_app: false,
         next: "Start Gemini CLI again; /mcp shows the server there.",
     },
     Client {
@@ -58,6 +64,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Plain,
+        remote: Some(("serverUrl", None)),
+        is_app: true,
         next: "Refresh the MCP servers in Windsurf's Cascade panel.",
     },
     Client {
@@ -72,6 +80,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Toml,
         servers: "mcp_servers",
         shape: Shape::Plain,
+        remote: Some(("url", None)),
+        is_app: false,
         next: "Start Codex again; /mcp shows the server there. A project's file counts where you trust the project.",
     },
     Client {
@@ -88,6 +98,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Plain,
+        remote: None,
+        is_app: true,
         next: "Quit Claude Desktop, and start it again.",
     },
     Client {
@@ -104,6 +116,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "servers",
         shape: Shape::Typed,
+        remote: Some(("url", Some("http"))),
+        is_app: true,
         next: "Run `MCP: List Servers` in VS Code, and start the server there.",
     },
     Client {
@@ -120,6 +134,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "context_servers",
         shape: Shape::Plain,
+        remote: Some(("url", None)),
+        is_app: true,
         next: "Zed starts it at once; its agent's settings show it with a green dot.",
     },
     Client {
@@ -136,6 +152,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Yaml,
         servers: "extensions",
         shape: Shape::Goose,
+        remote: Some(("uri", Some("streamable_http"))),
+        is_app: true,
         next: "Start a new session of Goose.",
     },
     Client {
@@ -162,6 +180,8 @@ pub(crate) const CLIENTS: [Client; 10] = [
         format: Format::Json,
         servers: "mcpServers",
         shape: Shape::Plain,
+        remote: Some(("url", Some("streamableHttp"))),
+        is_app: true,
         next: "Cline starts it at once; its MCP servers page shows it.",
     },
 ];

@@ -24,6 +24,10 @@ pub(crate) struct Client {
     /// The member of the file that holds the servers.
     pub(crate) servers: &'static str,
     pub(super) shape: Shape,
+    /// How a server elsewhere is written down: the member with its URL, and its type where it has one.
+    pub(super) remote: Option<(&'static str, Option<&'static str>)>,
+    /// Whether it is started from a desktop, where `PATH` may be shorter than in a shell.
+    pub(crate) is_app: bool,
     /// What is left to do when a server is in the file.
     pub(crate) next: &'static str,
 }
@@ -142,6 +146,33 @@ impl Client {
             }
         }
         entry
+    }
+
+    /// A server elsewhere as this client writes it down; none if it writes down only commands.
+    pub(crate) fn remote_entry(&self, name: &str, url: &str) -> Option<Map<String, Value>> {
+        let (member, kind) = self.remote?;
+        let mut entry = Map::new();
+        let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
+        if let Some(kind) = kind {
+            set("type", json!(kind));
+        }
+        if self.shape == Shape::Goose {
+            set("name", json!(name));
+            set("description", json!("An MCP server."));
+            set("enabled", json!(true));
+            set("timeout", json!(300));
+        }
+        set(member, json!(url));
+        Some(entry)
+    }
+
+    /// Whether it seems to be on this machine: its file is there, or the folder of that.
+    pub(crate) fn is_here(&self) -> bool {
+        let home = env::home_dir();
+        self.user_files().iter().any(|file| {
+            let folder = file.parent().filter(|folder| Some(*folder) != home.as_deref());
+            file.is_file() || folder.is_some_and(Path::is_dir)
+        })
     }
 
     /// Members of an entry that say what is started: the command, its words, its environment.

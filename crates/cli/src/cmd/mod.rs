@@ -67,7 +67,6 @@ impl Args {
             // With a client on standard input, standard error is the client's log.
             (None, Command::Serve(serve)) if !serve.stdio => "warn,zcp::calls=info",
             (None, Command::Run(_)) => "warn,zcp_client::stderr=debug",
-            (None, Command::Dev(_)) => "warn,zcp::stderr=debug",
             (None, _) => "warn",
         }
     }

@@ -1,11 +1,10 @@
-//! Log lines on standard error, and what scripts write to theirs.
+//! Log lines on standard error, and what servers in child processes write to theirs.
 
-use super::{QUIET, harmless};
+use super::harmless;
 use crate::cmd::LogFormat;
 use std::{
     fmt,
     io::{self, IsTerminal},
-    sync::{Mutex, PoisonError},
 };
 use tracing::{
     Event, Subscriber,
@@ -20,13 +19,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// What scripts write to standard error, in the process that runs them.
-const OF_SCRIPTS: &str = "zcp::stderr";
-/// What a server in a child process writes there.
+/// The target of what a server in a child process writes to standard error.
 const OF_SERVERS: &str = "zcp_client::stderr";
-
-/// The line of standard error that was shown last.
-static LAST: Mutex<String> = Mutex::new(String::new());
 
 /// Log lines go to standard error.
 pub(crate) fn start_log(filter: &str, format: LogFormat) {
@@ -43,17 +37,8 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) {
     }
 }
 
-/// A failure in words, without the last lines of standard error if they were shown already.
-pub(crate) fn without_shown(text: &str, stderr: &str) -> String {
-    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = stderr.lines().last().unwrap_or_default().trim();
-    match !told.is_empty() && last.trim() == told {
-        true => text.replace(&format!("\nIts last words:\n{stderr}"), ""),
-        false => text.to_owned(),
-    }
-}
-
-/// Log lines with their time, or plain ones. What scripts write is shown as they wrote it.
+/// Log lines with their time, or plain ones. What servers write is shown as they wrote it: it may
+/// have its time already.
 struct Lines {
     format: LogFormat,
     whole: Format<Full>,
@@ -71,19 +56,10 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let about = event.metadata();
-        if [OF_SCRIPTS, OF_SERVERS].contains(&about.target()) {
+        if about.target() == OF_SERVERS {
             let mut said = Said::default();
             event.record(&mut said);
-            let line = harmless(&said.line);
-            line.trim_end().clone_into(&mut LAST.lock().unwrap_or_else(PoisonError::into_inner));
-            if said.tool.is_empty() || self.format == LogFormat::Plain {
-                return writeln!(writer, "{line}");
-            }
-            let line = format!("    {} stderr | {line}", harmless(&said.tool));
-            return match writer.has_ansi_escapes() {
-                true => writeln!(writer, "{QUIET}{line}{QUIET:#}"),
-                false => writeln!(writer, "{line}"),
-            };
+            return writeln!(writer, "{}", harmless(&said.0));
         }
         if self.format == LogFormat::Text {
             return self.whole.format_event(context, writer, event);
@@ -101,23 +77,14 @@ where
     }
 }
 
-/// A line of standard error, and the tool that wrote it.
+/// The words of an event.
 #[derive(Default)]
-struct Said {
-    tool: String,
-    line: String,
-}
+struct Said(String);
 
 impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        match field.name() {
-            "message" => self.line = format!("{value:?}"),
-            "tool" => self.tool = format!("{value:?}"),
-            _ => (),
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
         }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
     }
 }

@@ -1,16 +1,19 @@
 //! What people and programs are shown.
 
+mod called;
+mod changes;
 mod log;
 mod out;
 mod serving;
 
 use anstyle::{AnsiColor, Style};
-pub(crate) use log::{start_log, without_shown};
+pub(crate) use called::{called, stderr, without_stderr};
+pub(crate) use changes::{changes, word_changes};
+pub(crate) use log::start_log;
 pub(crate) use out::{Terminal, out};
 use serde::Serialize;
 use serde_json::json;
 pub(crate) use serving::{serving, stopping};
-use similar::{ChangeTag, TextDiff};
 use std::{
     error::Error,
     io::{self, Write},
@@ -19,7 +22,6 @@ use zcp_client::{
     Progress, TaskState,
     wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},
 };
-use zcp_scripts::{Observed, Outcome};
 
 pub(crate) const NAME: Style = Style::new().bold();
 const LINK: Style = AnsiColor::Cyan.on_default();
@@ -89,60 +91,6 @@ pub(crate) fn happened(tool: &str, what: &str, json: bool) {
     let _ = out.flush();
 }
 
-/// Lines that are shown of an answer, and of a failure: what went wrong stands at its end.
-const SHOWN: usize = 5;
-const SHOWN_OF_FAILURE: usize = 12;
-
-/// What is shown of what a call said: its beginning, or the end of a failure.
-fn told(call: &Observed) -> Vec<String> {
-    let blocks = call.result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-    let stderr = call.result["_meta"]["stderr"].as_str().unwrap_or_default();
-    let text = without_shown(&texts.join("\n"), stderr);
-    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let failed = call.outcome != Outcome::Ok;
-    let most = if failed { SHOWN_OF_FAILURE } else { SHOWN };
-    let Some(more) = lines.len().checked_sub(most).filter(|more| *more > 0) else { return lines };
-    let note = format!("… {more} more lines");
-    match failed {
-        true => [note].into_iter().chain(lines[more..].iter().cloned()).collect(),
-        false => lines[..most].iter().cloned().chain([note]).collect(),
-    }
-}
-
-/// A call that has ended: by whom, with what, how, and some of its answer.
-pub(crate) fn called(call: &Observed, json: bool) {
-    let mut out = out();
-    let how = format!("{:?}", call.outcome).to_lowercase();
-    let milliseconds = call.elapsed.as_millis();
-    if json {
-        let line = json!({
-            "event": "called",
-            "tool": call.tool,
-            "arguments": call.arguments,
-            "client": call.client,
-            "outcome": how,
-            "milliseconds": u64::try_from(milliseconds).unwrap_or(u64::MAX),
-            "result": call.result,
-        });
-        let _ = writeln!(out, "{line}");
-    } else {
-        let style = if how == "ok" { GOOD } else { BAD };
-        let given =
-            shortened(&harmless(&serde_json::to_string(&call.arguments).unwrap_or_default()));
-        let client = if call.client.is_empty() { "somebody" } else { &call.client };
-        let (tool, client) = (harmless(&call.tool), harmless(client));
-        let _ = writeln!(
-            out,
-            "  {NAME}{tool}{NAME:#} {given} {style}{how}{style:#} {QUIET}{milliseconds} ms, for {client}{QUIET:#}"
-        );
-        for line in told(call) {
-            let _ = writeln!(out, "    {QUIET}{}{QUIET:#}", shortened(&harmless(&line)));
-        }
-    }
-    let _ = out.flush();
-}
-
 /// Commands that make sense from here, and what they do.
 pub(crate) fn next(lines: &[(String, &str)]) -> io::Result<()> {
     let mut out = out();
@@ -162,26 +110,6 @@ pub(crate) fn facts(heading: &str, rows: &[(&str, String)]) -> io::Result<()> {
     for (name, value) in rows {
         let value = harmless(value).replace('\n', " ");
         writeln!(out, "  {QUIET}{name:<width$}{QUIET:#}  {value}")?;
-    }
-    out.flush()
-}
-
-/// What differs between two texts, with a few lines around it.
-pub(crate) fn changes(before: &str, after: &str) -> io::Result<()> {
-    let mut out = out();
-    let diff = TextDiff::from_lines(before, after);
-    for (number, group) in diff.grouped_ops(2).iter().enumerate() {
-        if number > 0 {
-            writeln!(out, "{QUIET}  …{QUIET:#}")?;
-        }
-        for change in group.iter().flat_map(|part| diff.iter_changes(part)) {
-            let line = harmless(change.value().trim_end_matches(['\r', '\n']));
-            match change.tag() {
-                ChangeTag::Delete => writeln!(out, "{OUT}- {line}{OUT:#}")?,
-                ChangeTag::Insert => writeln!(out, "{GOOD}+ {line}{GOOD:#}")?,
-                ChangeTag::Equal => writeln!(out, "{QUIET}  {line}{QUIET:#}")?,
-            }
-        }
     }
     out.flush()
 }

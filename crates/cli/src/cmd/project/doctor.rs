@@ -2,6 +2,7 @@
 
 use crate::{
     findings::{self, Finding},
+    needs::{self, Need},
     print, project,
 };
 use serde_json::{Value, json};
@@ -128,6 +129,16 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
         },
     ));
     findings.extend(required(folder));
+    for (about, need) in needs::of(&scripts) {
+        if let Some(why) = need.missing() {
+            // A script may do without a variable; without a secret nothing that names it runs.
+            let finding = match need {
+                Need::Variable(_) => Finding::warning(about, why),
+                Need::Secret(_) | Need::File(_) => Finding::error(about, why),
+            };
+            findings.push(finding.fix(need.fix()));
+        }
+    }
     for mistake in scripts.mistakes().borrow().iter() {
         findings.push(Finding::error("left out", mistake));
     }

@@ -1,8 +1,8 @@
 //! `zcp lock`: shows what mounted servers say of themselves, and accepts it.
 
-use crate::{mounts, print, project};
+use crate::{errors::usage, mounts, print, project, questions};
 use serde_json::json;
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, io::IsTerminal, path::PathBuf};
 use zcp_gateway::LockFile;
 
 #[derive(Debug, clap::Args)]
@@ -11,7 +11,8 @@ use zcp_gateway::LockFile;
 offered once it is in zcp.lock.
 
 Examples:
-  zcp lock ./my-tools            show what has changed, and agree to it
+  zcp lock ./my-tools            show what has changed, and ask whether you agree to it
+  zcp lock ./my-tools --yes      show it, and agree to it without a question
   zcp lock ./my-tools --check    only look: an error if something has changed"
 )]
 pub(crate) struct Lock {
@@ -22,6 +23,10 @@ pub(crate) struct Lock {
     /// Write nothing.
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Agree without being asked, for scripts.
+    #[arg(long, short, conflicts_with = "check")]
+    pub(crate) yes: bool,
 }
 
 pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> {
@@ -35,15 +40,18 @@ pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> 
     let now = mounts::listed(&scripts).await?;
     let differences = now.since(&before);
     scripts.processes().end().await;
+    let is_agreed = !typed.check && (typed.yes || differences.is_empty());
     if json {
-        print::json(&json!({ "differences": differences, "written": !typed.check }))?;
+        print::json(&json!({ "differences": differences, "written": is_agreed }))?;
     } else {
         for one in &differences {
             print::words(&visible(&one.to_string()))?;
-            for (mark, said) in [("-", before.said(one)), ("+", now.said(one))] {
-                if let Some(said) = said {
-                    print::words(&visible(&format!("  {mark} {said}")))?;
-                }
+            let said = |side: &LockFile| side.said(one).map(|said| visible(&said.to_string()));
+            match (said(&before), said(&now)) {
+                (Some(before), Some(now)) => print::word_changes(&before, &now)?,
+                (Some(before), None) => print::words(&format!("  - {before}"))?,
+                (None, Some(now)) => print::words(&format!("  + {now}"))?,
+                (None, None) => (),
             }
         }
     }
@@ -55,6 +63,9 @@ pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> 
             }
         };
     }
+    if !is_agreed && !agreed(json)? {
+        return Err("nothing was written: zcp.lock is as it was".into());
+    }
     now.write()?;
     if !json {
         print::words(match differences.is_empty() {
@@ -63,6 +74,15 @@ pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> 
         })?;
     }
     Ok(())
+}
+
+/// Asks whether the changes are accepted. Without a terminal, `--yes` says so.
+fn agreed(json: bool) -> Result<bool, Box<dyn Error>> {
+    if json || !std::io::stdin().is_terminal() {
+        let why = "nothing was written: look at the changes, and accept them with `zcp lock --yes`";
+        return Err(usage(why.into()));
+    }
+    Ok(questions::yes("Accept these changes? A model reads them. [y/N] ")?)
 }
 
 /// A stranger's words with everything to be seen that a model would read.

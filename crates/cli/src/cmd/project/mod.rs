@@ -10,6 +10,8 @@ pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod lock;
 pub(crate) mod new;
+mod options;
 pub(crate) mod run;
+mod syntax;
 pub(crate) mod test;
 pub(crate) mod validate;

@@ -1,8 +1,9 @@
 //! `zcp validate`: what is wrong with a folder of scripts.
 
+use super::{options, syntax};
 use crate::{
     findings::{self, Finding},
-    mounts, print, project,
+    mounts, needs, print, project,
 };
 use serde_json::json;
 use std::{
@@ -44,6 +45,7 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
             findings.push(Finding::warning(&program.tool, format!("cannot be run here: {why}")));
         }
         findings.extend(warnings(program));
+        findings.extend(options::undeclared(program));
         if !wants_permission(&program.script) {
             continue;
         }
@@ -53,10 +55,12 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         } else {
             let path = program.script.display();
             let why =
-                format!("{path} says what runs it, and is not executable; it is run all the same");
+                format!("{path} has a shebang but is not executable; its interpreter runs it");
             findings.push(Finding::warning(&program.tool, why).fix("zcp validate --fix"));
         }
     }
+    findings.extend(syntax::check(&programs).await);
+    findings.extend(missing(&scripts));
     let tools = programs.len();
     let processes = scripts.processes();
     if let Err(error) = scripts.server().build() {
@@ -90,6 +94,14 @@ async fn not_mounted(scripts: &Scripts) -> Vec<String> {
         Err(refused) => wrong.extend(refused),
     }
     wrong
+}
+
+/// Environment variables and secrets that are not here. They may be where the folder is served.
+fn missing(scripts: &Scripts) -> impl Iterator<Item = Finding> {
+    needs::of(scripts).into_iter().filter_map(|(about, need)| {
+        let why = need.missing()?;
+        Some(Finding::warning(about, why).fix(need.fix()))
+    })
 }
 
 /// What callers of a tool may stumble over.

@@ -73,7 +73,8 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
         }
     })?;
     let is_whole = call.target.is_started_here();
-    result::show(&client, &result, &Shown { json, file: call.output, is_whole }).await?;
+    let shown = Shown { json, file: call.output, is_whole, is_run: false };
+    result::show(&client, &result, &shown).await?;
     client.close().await;
     match result.is_error {
         true => Err(result::failure(result, tool, &args, false)),

@@ -36,11 +36,17 @@ pub(crate) struct Shown {
     pub(crate) file: Option<PathBuf>,
     /// Whether outputs that the server keeps end with it, and are fetched before.
     pub(crate) is_whole: bool,
+    /// Whether what a script wrote to standard error is shown.
+    pub(crate) is_run: bool,
 }
 
 /// Shows a result while its server still runs.
 pub(crate) async fn show(client: &Client, result: &CallToolResult, shown: &Shown) -> Done<()> {
     let printed = &result.content[..result.content.len() - reasons(result)];
+    let stderr = stderr(result);
+    if shown.is_run && !shown.json && !stderr.is_empty() {
+        print::stderr(stderr);
+    }
     if let Some(path) = shown.file.as_deref().filter(|_| !result.is_error) {
         save(client, result, path).await?;
         return if shown.json { Ok(print::json(result)?) } else { Ok(()) };
@@ -66,12 +72,21 @@ pub(crate) async fn show(client: &Client, result: &CallToolResult, shown: &Shown
 /// How many blocks at the end of a failure say why. What a script of ours had printed before that
 /// is output, and is shown as such.
 fn reasons(result: &CallToolResult) -> usize {
-    let is_script = result.meta.as_ref().is_some_and(|meta| meta.contains_key("exitCode"));
+    let is_script = meta(result, "exitCode").is_some();
     match result.is_error {
         false => 0,
         true if is_script && !is_late(result) => result.content.len().min(1),
         true => result.content.len(),
     }
+}
+
+fn meta<'a>(result: &'a CallToolResult, name: &str) -> Option<&'a Value> {
+    result.meta.as_ref()?.get(name)
+}
+
+/// What a script wrote to standard error last.
+fn stderr(result: &CallToolResult) -> &str {
+    meta(result, "stderr").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn is_late(result: &CallToolResult) -> bool {
@@ -88,13 +103,14 @@ pub(crate) fn failure(
 ) -> Box<dyn Error> {
     let printed = result.content.len() - reasons(&result);
     let texts: Vec<&str> = result.content[printed..].iter().filter_map(Content::as_text).collect();
-    let meta = |name: &str| result.meta.as_ref().and_then(|meta| meta.get(name));
-    let stderr = meta("stderr").and_then(Value::as_str).unwrap_or_default();
-    let why = print::without_shown(&texts.join("\n"), stderr);
+    let why = match is_run {
+        true => print::without_stderr(&texts.join("\n"), stderr(&result)),
+        false => texts.join("\n"),
+    };
     if is_late(&result) {
         return Box::new(Exited::new(5, why));
     }
-    let code = meta("exitCode").and_then(Value::as_u64);
+    let code = meta(&result, "exitCode").and_then(Value::as_u64);
     // What has an exit code was run.
     let tool = tool.filter(|_| code.is_none());
     let schema = tool.and_then(|tool| zcp_schema::Schema::compile(&tool.input_schema).ok());

@@ -2,7 +2,7 @@
 
 mod portable;
 
-use super::validate;
+use super::{options, validate};
 use crate::{
     findings::{self, Finding},
     print, project,
@@ -38,7 +38,9 @@ pub(crate) async fn run(lint: Lint, json: bool) -> Result<(), Box<dyn Error>> {
     let server = client.server().info.map(|info| info.name).unwrap_or_default();
     let mut tools = client.list_tools().await?;
     client.close().await;
-    let mut findings: Vec<Finding> = tools.iter().flat_map(|tool| of(tool, &server)).collect();
+    let is_folder = Path::new(&lint.target.server).is_dir();
+    let found = tools.iter().flat_map(|tool| of(tool, &server, is_folder));
+    let mut findings: Vec<Finding> = found.collect();
     findings.extend(same(&tools));
     findings.extend(of_folder(&lint.target.server).await?);
     tools.sort_by_key(|tool| std::cmp::Reverse(tokens(tool)));
@@ -72,7 +74,8 @@ async fn of_folder(server: &str) -> Result<Vec<Finding>, Box<dyn Error>> {
         return Ok(vec![]);
     }
     let scripts = project::folder(Path::new(server))?;
-    let found = scripts.programs().borrow().iter().flat_map(validate::warnings).collect();
+    let of = |program| validate::warnings(program).chain(options::undeclared(program));
+    let found = scripts.programs().borrow().iter().flat_map(of).collect();
     scripts.processes().end().await;
     Ok(found)
 }
@@ -87,7 +90,7 @@ fn tokens(tool: &Tool) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(&shown.to_string()).len()
 }
 
-fn of(tool: &Tool, server: &str) -> Vec<Finding> {
+fn of(tool: &Tool, server: &str, is_folder: bool) -> Vec<Finding> {
     let mut found = vec![];
     let mut warn = |why: String, fix: &str| {
         found.push(Finding::warning(&tool.name, why).fix(fix));
@@ -108,7 +111,10 @@ fn of(tool: &Tool, server: &str) -> Vec<Finding> {
     match description.chars().count() {
         0 => warn(
             "has no description: the model has only its name to go by".to_owned(),
-            "say what it does, and when to use it, in the comment at its top",
+            match is_folder {
+                true => "say what it does, and when to use it, in the comment at its top",
+                false => "say what it does, and when to use it",
+            },
         ),
         1..15 => warn(
             format!("says very little of itself: \"{description}\""),
@@ -128,7 +134,11 @@ fn of(tool: &Tool, server: &str) -> Vec<Finding> {
     let silent = silent(&tool.input_schema);
     if !silent.is_empty() {
         let why = format!("says nothing of {}", silent.join(", "));
-        warn(why, "a few words for each argument: @param NAME TYPE words");
+        let fix = match is_folder {
+            true => "a few words for each argument: @param NAME TYPE words",
+            false => "a few words for each argument: its `description` in the input schema",
+        };
+        warn(why, fix);
     }
     let cost = tokens(tool);
     if cost > DEAR {
