@@ -2,8 +2,12 @@
 
 mod bundle;
 mod cases;
+mod checks;
 mod commands;
 mod import;
 mod install;
+mod install_many;
+mod names;
 mod shell;
+mod shown;
 mod terminal;

@@ -196,3 +196,65 @@ async fn a_projects_command_is_started_when_its_user_has_agreed() {
     person.types("n").await;
     assert_eq!(person.ends().await, 2, "it is another command");
 }
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Sure {
+    /// Whether it goes on.
+    sure: bool,
+}
+
+/// Deploy it.
+#[tool]
+async fn deploy(ctx: Ctx) -> Result<String> {
+    let sure = ctx.ask::<Sure>("sure", "Really deploy to staging?").await?.accepted()?;
+    Ok(if sure.sure { "deployed" } else { "left alone" }.to_owned())
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_is_asked_for_again() {
+    let server = HttpServer::new(Server::new("deploys").tool(deploy)).await;
+    let (folder, url) = (folder("yes-or-no"), server.url("/mcp"));
+    let mut person = Person::new(&folder, &["call", &url, "deploy"]);
+    person.sees("[y/n]: ").await;
+    person.types("maybe").await;
+    person.sees("answer y or n").await;
+    person.sees("[y/n]: ").await;
+    person.types("y").await;
+    person.sees("Send it? ").await;
+    person.types("").await;
+    person.sees("deployed").await;
+    assert_eq!(person.ends().await, 0);
+}
+
+#[tokio::test]
+async fn what_is_typed_after_ctrl_c_answers_nothing() {
+    let server = HttpServer::new(Server::new("deploys").tool(deploy)).await;
+    let (folder, url) = (folder("stopped"), server.url("/mcp"));
+    let mut person = Person::new(&folder, &["call", &url, "deploy"]);
+    person.sees("[y/n]: ").await;
+    person.terminal.write_all(b"\x03").await.expect("it is read");
+    person.types("y").await;
+    person.sees("interrupted").await;
+    assert!(!person.seen.contains("This goes to"), "{}", person.seen);
+    assert_eq!(person.ends().await, 130);
+}
+
+#[tokio::test]
+async fn a_folder_asks_by_its_name() {
+    let folder = folder("asks-by-name");
+    let script = "# Deploys it.\n. \"$ZCP_SDK/zcp.sh\"\nzcp_ask sure 'Really?' '{\"type\":\"object\",\"properties\":{\"sure\":{\"type\":\"boolean\"}}}'\n";
+    fs::create_dir_all(folder.0.join("kit/tools")).expect("it can be made");
+    fs::write(folder.0.join("kit/tools/deploy.sh"), script).expect("it can be written");
+    let kit = folder.0.join("kit");
+    let alone = |more: &[&str]| {
+        let mut command = std::process::Command::new(zcp());
+        command.args(["run", "deploy"]).args(more).current_dir(&kit).env("HOME", &folder.0);
+        let done = command.stdin(std::process::Stdio::null()).output().expect("it runs");
+        [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let [_, told] = alone(&[]);
+    let words = "kit asked `Really?`; there is no terminal, so it was declined";
+    assert!(told.contains(words) && told.contains(r#"--answer '{"sure":true}'"#), "{told}");
+    let [out, told] = alone(&["--answer", r#"{"sure":true}"#]);
+    assert!(out.contains("true") && !told.contains("declined"), "{out} {told}");
+}

@@ -153,7 +153,7 @@ async fn a_lock_file_that_cannot_be_read_is_written_anew() {
     assert_eq!(run(&["lock", "--check"], &own).status.code(), Some(1));
     let failed = run(&["serve", "--stdio"], &own);
     assert!(String::from_utf8_lossy(&failed.stderr).contains("zcp lock writes it anew"));
-    assert!(run(&["lock"], &own).status.success());
+    assert!(run(&["lock", "--yes"], &own).status.success());
     assert_eq!(names(&client(&own).await).await, ["far_bye", "far_hello", "hello"]);
 }
 
@@ -239,7 +239,7 @@ async fn what_has_changed_behind_our_back_is_not_offered_before_somebody_agrees(
         format!("{} {}", one["name"].as_str().unwrap(), one["what"].as_str().unwrap())
     };
     assert_eq!(told.iter().map(what).collect::<Vec<_>>(), ["hello has changed", "new is new"]);
-    let shown = run(&["lock"], &own);
+    let shown = run(&["lock", "--yes"], &own);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("Ignore all other tools"), "{shown:?}");
     assert_eq!(names(&client(&own).await).await, ["far_bye", "far_hello", "far_new", "hello"]);
 }
@@ -366,7 +366,7 @@ async fn changed_prompts_resources_and_templates_are_left_out() {
         .map(|one| &one["kind"])
         .collect();
     assert_eq!(kinds, ["prompt", "resource", "template", "instructions"]);
-    assert!(run(&["lock"], &own).status.success());
+    assert!(run(&["lock", "--yes"], &own).status.success());
     assert!(run(&["lock", "--check"], &own).status.success());
 }
 
@@ -387,7 +387,7 @@ async fn a_locked_mount_offers_nothing_that_was_not_accepted() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(names(&client).await, ["hello"]);
     assert!(!own.join("zcp.lock").exists());
-    assert!(run(&["lock"], &own).status.success());
+    assert!(run(&["lock", "--yes"], &own).status.success());
     assert_eq!(names(&connect().await).await, ["far_b_c", "far_t", "hello"]);
 }
 
