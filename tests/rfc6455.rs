@@ -168,7 +168,7 @@ fn fragments() -> Vec<Case> {
         case(
             "continuation of a whole text",
             [whole(TEXT, &text), whole(CONTINUATION, "x")].concat(),
-            { refused() },
+            refused(),
         ),
     ];
     for parts in [2, 3, 10, text.len()] {

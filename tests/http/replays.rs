@@ -1,6 +1,6 @@
 //! What a client gets that comes back for the rest of a stream, and what it is told where that is gone.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 use zcp::{

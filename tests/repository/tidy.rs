@@ -254,6 +254,16 @@ fn nothing_is_hidden_in_statics_or_tasks() {
     }
 }
 
+#[test]
+fn mutexes_are_locked_in_one_way() {
+    for folder in CRATES {
+        for (place, line) in code(folder) {
+            let here = place.contains("wire/src/sync.rs");
+            assert!(here || !line.contains(".lock().unwrap_or_else"), "{place}: use `sync::lock`");
+        }
+    }
+}
+
 /// Elsewhere a child could inherit what is meant for another.
 #[test]
 fn scripts_start_processes_in_one_place() {

@@ -8,10 +8,10 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::sync::watch;
-use zcp::{Catalog, ListKind};
+use zcp::{Catalog, ListKind, wire::sync::lock};
 
 /// The lists in which names must differ, and what their entries are called.
 const LISTS: [(ListKind, &str); 5] = [
@@ -77,7 +77,7 @@ impl Board {
     }
 
     fn parts(&self) -> MutexGuard<'_, Vec<Part>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.parts)
     }
 
     /// Changes what one mount offers, and makes one catalog of all.

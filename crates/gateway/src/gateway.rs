@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use zcp::{Catalog, Provider};
+use zcp::{Catalog, Provider, wire::sync::lock};
 use zcp_client::Endpoint;
 
 /// Other MCP servers as a [`Provider`], which [`Server::provide`](zcp::Server::provide) takes.
@@ -296,8 +296,4 @@ impl Builder {
         };
         Ok(Gateway { inner: Arc::new(inner) })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

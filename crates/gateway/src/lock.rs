@@ -14,8 +14,9 @@ use std::{
     collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
+use zcp::wire::sync::lock;
 
 /// The format of the file. The first had tools only.
 const VERSION: u64 = 2;
@@ -125,7 +126,7 @@ impl LockFile {
     }
 
     fn mounts(&self) -> MutexGuard<'_, Mounts> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mounts)
     }
 
     /// Whether anything of a mount was ever agreed to.
@@ -161,7 +162,7 @@ impl LockFile {
 
     /// Agrees to what a mount that is new offers, and leaves what others have agreed to meanwhile.
     pub(crate) fn add(&self, mount: &str, offers: &Offers) -> Result<()> {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.changing);
         self.set(mount, offers);
         let now = Self::read(&self.path)?;
         now.set(mount, offers);

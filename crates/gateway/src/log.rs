@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 use tokio::time::Instant;
+use zcp::wire::sync::lock;
 
 /// Entries of a list that are logged one by one; of more, only the number is.
 const LISTED: usize = 20;
@@ -45,13 +46,13 @@ impl Log {
 
     /// Logs a line, unless there were too many.
     pub(crate) fn warn(&self, line: &str) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(&self.written);
         written.warn(&self.mount, line);
     }
 
     /// Logs what is new in a list since the last time.
     pub(crate) fn warn_of_new(&self, list: &'static str, entries: &[String]) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(&self.written);
         let entries: Vec<_> = entries.iter().map(|entry| cut(&plain(entry), ENTRY)).collect();
         let told = written.told.remove(list).unwrap_or_default();
         let new: Vec<_> = entries.iter().filter(|entry| !told.contains(*entry)).collect();

@@ -5,9 +5,9 @@ use globset::{GlobBuilder, GlobSet};
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
-use zcp::ListKind;
+use zcp::{ListKind, wire::sync::lock};
 
 /// The longest name of a tool or a prompt: some model APIs refuse a whole list for a longer one.
 const LONGEST_NAME: usize = 64;
@@ -85,7 +85,7 @@ impl Names {
     }
 
     fn warn(&self, name: &str, taken: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         if told.len() < TOLD && told.insert(name.to_owned()) {
             let mount = &self.mount;
             tracing::warn!(

@@ -8,9 +8,9 @@ use crate::{
     told::{Told, is_logged},
 };
 use futures_util::{FutureExt, future::BoxFuture};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, watch};
-use zcp::{Gate, GatedCall, Output, Result, wire::mcp::tools::Tool};
+use zcp::{Gate, GatedCall, Output, Result, wire::mcp::tools::Tool, wire::sync::lock};
 
 /// Enforces a [`Policy`] in front of a server's tools: `Server::gate(guard)`. Cheap to clone; all
 /// clones enforce the same policy and write the same audit log.
@@ -46,7 +46,7 @@ impl Guard {
     /// Enforces another policy from now on. Clients are told if their tools change. Limits of rules
     /// go on counting if the rules are the same.
     pub fn set(&self, policy: Policy) {
-        let mut current = self.0.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.0.policy);
         *current = Arc::new(policy.continuing(&current));
         drop(current);
         self.0.version.send_modify(|version| *version += 1);
@@ -54,7 +54,7 @@ impl Guard {
 
     /// Returns the policy now.
     pub fn policy(&self) -> Arc<Policy> {
-        self.0.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.policy).clone()
     }
 
     /// Returns every call from now on, as it ends. Whoever does not keep up misses the oldest;

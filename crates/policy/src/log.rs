@@ -15,6 +15,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tokio::sync::oneshot;
+use zcp::wire::sync::lock;
 
 /// How many bytes of lines wait to be written. One line may be longer.
 const MOST: usize = 16 * 1024 * 1024;
@@ -152,7 +153,7 @@ impl Drop for Log {
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits for the thread, but not for a disk that does not answer.

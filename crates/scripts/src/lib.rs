@@ -30,14 +30,14 @@ use std::{
     collections::BTreeMap,
     fmt, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::sync::{broadcast, mpsc, watch as channel};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use zcp::{Catalog, Gate, Provider, Server};
+use zcp::{Catalog, Gate, Provider, Server, wire::sync::lock};
 use zcp_policy::Guard;
 pub use zcp_policy::{Observed, Outcome};
 
@@ -364,7 +364,7 @@ impl Provider for Scripts {
     }
 
     fn updated(&self) -> BoxStream<'static, String> {
-        let updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let updated = lock(&self.updated).take();
         match updated {
             Some(mut updated) => {
                 futures_util::stream::poll_fn(move |context| updated.poll_recv(context)).boxed()

@@ -9,16 +9,17 @@ use std::{
     io,
     os::fd::OwnedFd,
     process,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 use tokio::process::{Child, Command};
+use zcp::wire::sync::lock;
 
 /// Held while a process is started. A run is tagged by a resource limit of this process, which its
 /// child inherits: the limit is set for one child at a time.
 static STARTING: Mutex<()> = Mutex::new(());
 
 fn starting() -> MutexGuard<'static, ()> {
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&STARTING)
 }
 
 /// Starts the first process of a run, whose `RLIMIT_RTTIME` is `tag`. Its descriptors are closed here

@@ -23,6 +23,8 @@ pub mod pending;
 pub mod revision;
 pub mod sse;
 pub mod status;
+#[doc(hidden)]
+pub mod sync;
 
 pub use bytestring::ByteString;
 pub use error::RpcError;

@@ -1,10 +1,10 @@
 //! Requests this side made and still waits for, by id.
 
-use crate::{Id, Response, ResultText, RpcError};
+use crate::{Id, Response, ResultText, RpcError, sync::lock};
 use futures_channel::oneshot;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// What a response carries: JSON text of the result, or why there is none.
@@ -68,7 +68,7 @@ impl Pending {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Hands a response to whoever waits for it, or gives it back when nobody does.

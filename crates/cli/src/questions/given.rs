@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
+use zcp::wire::sync::lock;
 use zcp_client::wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode};
 
 /// Answers to the questions of a server, in their order.
@@ -33,7 +34,7 @@ impl Answers {
     }
 
     pub(super) fn next(&self) -> Option<ElicitResult> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        lock(&self.0).pop_front()
     }
 }
 

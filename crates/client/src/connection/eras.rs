@@ -6,10 +6,10 @@ use std::{
     collections::BTreeMap,
     fmt, fs,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
-use zcp_wire::revision::Era;
+use zcp_wire::{revision::Era, sync::lock};
 
 /// How long a server is taken for old. It may be a new one by then, and would not say so.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -55,7 +55,7 @@ impl Eras {
     }
 
     pub(crate) fn get(&self, server: &str) -> Option<Era> {
-        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0.known);
         let verdict = known.get(server).filter(|verdict| !verdict.is_over())?;
         Some(if verdict.is_old { Era::Handshake } else { Era::Stateless })
     }
@@ -81,7 +81,7 @@ impl Eras {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Verdict>)) {
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0.known);
         change(&mut known);
         if let Some(file) = &self.0.file
             && let Ok(text) = serde_json::to_string(&*known)

@@ -21,11 +21,11 @@ use link::Link;
 use serde_json::{Map, Value};
 use settings::Settings;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use subscribe::Subscriptions;
-use zcp_wire::Method;
+use zcp_wire::{Method, sync::lock};
 
 /// How long the server may take to answer a request that nobody waits for.
 const BACKGROUND: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ impl Connection {
 
     /// The link to the server as it is, lost or not.
     pub(crate) fn now(&self) -> Arc<Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.link).clone()
     }
 
     /// The link to the server, opened again if it was lost.
@@ -75,7 +75,7 @@ impl Connection {
             return Ok(link);
         }
         let link = Arc::new(connect::open(&self.settings, &*self.endpoint).await?);
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link.clone();
+        *lock(&self.link) = link.clone();
         // Nobody knows what happened meanwhile.
         self.settings.changed(Change::All);
         Ok(link)

@@ -8,11 +8,11 @@ use crate::{error::Result, request::change::Change, support::backoff::jittered};
 use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{sync::broadcast, time::Instant};
-use zcp_wire::{Method, mcp::subscriptions::Filter};
+use zcp_wire::{Method, mcp::subscriptions::Filter, sync::lock};
 
 pub(super) async fn open(connection: Arc<Connection>, filter: Filter) -> Result<Changes> {
     let receiver = connection.settings.changes.subscribe();
@@ -115,7 +115,7 @@ pub(crate) struct Subscriptions {
 
 impl Subscriptions {
     fn counts(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 
     fn join(&self, uri: &str) {

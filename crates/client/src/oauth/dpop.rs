@@ -5,11 +5,8 @@ use crate::support::clock::now;
 use ::http::{HeaderMap, Method};
 use reqwest::Url;
 use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Mutex};
+use zcp_wire::sync::lock;
 
 /// A key, and what servers want to see beside its signature.
 pub(super) struct Proofs {
@@ -39,7 +36,7 @@ impl Proofs {
         if let Some(token) = token {
             claims["ath"] = digest(token).into();
         }
-        let nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        let nonces = lock(&self.nonces);
         if let Some(nonce) = nonces.get(&url.origin().ascii_serialization()) {
             claims["nonce"] = nonce.as_str().into();
         }
@@ -51,7 +48,7 @@ impl Proofs {
         let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
         let Some(nonce) = nonce else { return false };
         let origin = url.origin().ascii_serialization();
-        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nonces = lock(&self.nonces);
         nonces.insert(origin, nonce.to_owned());
         true
     }

@@ -16,10 +16,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::task::TaskTracker;
+use zcp_wire::sync::lock;
 
 /// What all that is done with one server's token has in common.
 pub(super) struct Shared {
@@ -87,7 +88,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn current(&self) -> Option<Arc<Token>> {

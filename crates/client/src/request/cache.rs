@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
-use zcp_wire::{ByteString, Method, json::text, mcp::subscriptions::covers};
+use zcp_wire::{ByteString, Method, json::text, mcp::subscriptions::covers, sync::lock};
 
 /// Bytes that are kept at most, names and what each entry takes beside its text included.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
 
 impl Cache {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A number that no other client of this cache has.

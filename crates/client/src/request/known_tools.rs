@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -16,6 +16,7 @@ use zcp_schema::Schema;
 use zcp_wire::{
     mcp::tools::{CallToolResult, Tool},
     mirror::Mirrored,
+    sync::lock,
 };
 
 /// Bytes of memory a tool takes that is remembered, beside what it says of itself.
@@ -58,7 +59,7 @@ impl KnownTools {
     }
 
     fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn learn(&self, tool: &Tool, mirrored: Vec<Mirrored>) {

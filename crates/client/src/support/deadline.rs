@@ -1,10 +1,11 @@
 //! How long a request may take, and pauses in which the time does not count.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::time::Instant;
+use zcp_wire::sync::lock;
 
 /// More than anybody waits.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
@@ -38,7 +39,7 @@ struct Paused {
 
 impl Pause {
     fn lock(&self) -> MutexGuard<'_, Paused> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Begins a pause that ends when the result is dropped.

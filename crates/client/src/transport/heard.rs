@@ -4,12 +4,13 @@
 use std::{
     collections::VecDeque,
     process::ExitStatus,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     process::ChildStderr,
 };
+use zcp_wire::sync::lock;
 
 /// Lines of standard error that are kept for errors.
 const KEPT_LINES: usize = 12;
@@ -38,7 +39,7 @@ impl Heard {
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.said)
     }
 
     fn error(&self, line: &[u8], is_continued: bool) {

@@ -24,7 +24,7 @@ use std::{
     fmt,
     future::ready,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::sync::{mpsc, watch};
@@ -32,6 +32,7 @@ use tokio_util::task::TaskTracker;
 use zcp_wire::{
     Frame, Frames, Id, Peer,
     header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    sync::lock,
 };
 
 /// Redirects that are followed, to the same server only.
@@ -311,15 +312,15 @@ struct Way {
 
 impl Way {
     fn session(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.session)
     }
 
     fn version(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
-        self.version.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.version)
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<Id, mpsc::Sender<Frame>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Waits until the stream of events is open: what a call makes the server say there is lost

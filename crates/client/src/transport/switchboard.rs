@@ -12,12 +12,12 @@ use std::{
     collections::HashMap,
     future::ready,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
 use tokio::sync::mpsc;
-use zcp_wire::{ByteString, Frame, Frames, Id, Method, Notification, Peer, Request};
+use zcp_wire::{ByteString, Frame, Frames, Id, Method, Notification, Peer, Request, sync::lock};
 
 /// Frames that may wait for one request.
 const QUEUE: usize = 512;
@@ -92,7 +92,7 @@ impl Switchboard {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.table)
     }
 
     /// Takes a frame of the other side.

@@ -3,10 +3,11 @@
 use crate::call_files::CallFolder;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::sync::OnceCell;
+use zcp::wire::sync::lock;
 
 /// How long, and how many, folders are kept.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -28,7 +29,7 @@ impl KeptFolders {
     /// The folder of a repository at a reference. It may be empty: whoever comes first fetches it
     /// for all.
     pub(crate) fn folder(&self, repository: &str, reference: &str) -> Arc<OnceCell<CallFolder>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.retain(|kept| kept.at.elapsed() < KEPT_FOR);
         let same = |kept: &&Kept| kept.repository == repository && kept.reference == reference;
         if let Some(kept) = all.iter().find(same) {

@@ -4,8 +4,9 @@ use super::reserved::Reserved;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
+use zcp::wire::sync::lock;
 
 /// What all folders know of each other. Each has one entry, by its folder of temporary files, for as
 /// long as it is there.
@@ -28,17 +29,17 @@ struct Known {
 impl Neighbours {
     // A std mutex: never held across an await.
     fn all(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Known>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.folders)
     }
 
     /// Notes what no script in a sandbox may write or read.
     pub(crate) fn note_private(&self, path: PathBuf) {
-        self.private.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        lock(&self.private).insert(path);
     }
 
     /// All that is noted so.
     pub(super) fn private(&self) -> Vec<PathBuf> {
-        let private = self.private.lock().unwrap_or_else(PoisonError::into_inner);
+        let private = lock(&self.private);
         private.iter().cloned().collect()
     }
 

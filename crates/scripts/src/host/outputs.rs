@@ -10,12 +10,12 @@ use std::{
     io::{self, Read, Seek},
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
-use zcp::{Contents, Ctx, ResourceContents};
+use zcp::{Contents, Ctx, ResourceContents, wire::sync::lock};
 
 /// How long, and how many, outputs are kept that are too long to be shown.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -58,7 +58,7 @@ impl Outputs {
     }
 
     fn outputs(&self) -> MutexGuard<'_, VecDeque<LongOutput>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// Moves the output of a run to `path` and keeps it for its caller. Beyond the limits, the caller

@@ -4,13 +4,14 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
 };
+use zcp::wire::sync::lock;
 
 /// Changes come in flocks: an editor writes, renames and touches.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -40,7 +41,7 @@ impl FileWatch {
             if let Ok(event) = event
                 && !matches!(event.kind, EventKind::Access(_))
             {
-                let ours = ours.lock().unwrap_or_else(PoisonError::into_inner);
+                let ours = lock(&ours);
                 let is_own = |path: &PathBuf| ours.contains(path);
                 // When it is full, enough is known already.
                 if event.paths.is_empty() || !event.paths.iter().all(is_own) {
@@ -84,6 +85,6 @@ impl FileWatch {
 
     /// Files the server itself writes from now on.
     pub(crate) fn ignore(&self, files: Vec<PathBuf>) {
-        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = files;
+        *lock(&self.own) = files;
     }
 }

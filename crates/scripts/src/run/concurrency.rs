@@ -5,11 +5,11 @@ use crate::manifest::{Limits, time_of};
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
-use zcp::{CallError, Ctx, Result};
+use zcp::{CallError, Ctx, Result, wire::sync::lock};
 
 /// Default maximum number of scripts that run at the same time.
 const RUNNING: usize = 64;
@@ -114,7 +114,7 @@ impl Concurrency {
 
     /// The limiter of a tool: the one it has already, unless its limits have changed.
     pub(crate) fn limiter(&self, tool: &Path, limits: &Limits) -> Arc<ToolLimiter> {
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = lock(&self.tools);
         let known = tools.get(tool).and_then(Weak::upgrade);
         let same = |limiter: &Arc<ToolLimiter>| {
             (limiter.concurrency, limiter.rate) == (limits.concurrency, limits.rate)
@@ -131,7 +131,7 @@ impl Concurrency {
 
 impl Slot {
     fn hold(&self, place: Held) {
-        let before = self.held.lock().unwrap_or_else(PoisonError::into_inner).replace(place);
+        let before = lock(&self.held).replace(place);
         drop(before);
     }
 
@@ -181,7 +181,7 @@ impl ToolLimiter {
     pub(crate) fn take_token(&self) -> Result<(), Duration> {
         let Some(rate) = self.rate else { return Ok(()) };
         let per_minute = f64::from(rate.max(1));
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = lock(&self.tokens);
         let grown = tokens.counted_at.elapsed().as_secs_f64() * per_minute / 60.0;
         tokens.left = (tokens.left + grown).min(per_minute);
         tokens.counted_at = Instant::now();

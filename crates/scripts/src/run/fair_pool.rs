@@ -5,9 +5,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::sync::oneshot;
+use zcp::wire::sync::lock;
 
 /// A pool of fewer places than this is not divided.
 const DIVIDED: usize = 8;
@@ -56,7 +57,7 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Whether there is no place for anybody.

@@ -5,7 +5,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     process::ExitStatus,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{
@@ -13,6 +13,7 @@ use tokio::{
     process::Child,
     time::timeout,
 };
+use zcp::wire::sync::lock;
 
 /// How long a process that is told to end may take.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -24,7 +25,7 @@ pub(super) struct Group(Mutex<Option<Pid>>);
 
 impl Group {
     fn leader(&self) -> MutexGuard<'_, Option<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The number of its leader, which is that of the group.

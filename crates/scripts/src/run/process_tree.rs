@@ -22,13 +22,14 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
+use zcp::wire::sync::lock;
 
 /// How often processes are looked at while scripts run, and once after.
 const LOOK: Duration = Duration::from_millis(250);
@@ -324,10 +325,6 @@ impl<'a> Seen<'a> {
         }
         all
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until something runs. Gives nothing when the tree is gone.

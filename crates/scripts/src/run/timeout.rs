@@ -2,13 +2,14 @@
 
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, SystemTime},
 };
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
+use zcp::wire::sync::lock;
 
 /// Times that no clock can tell are as long as this.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -58,7 +59,7 @@ impl Timer {
     }
 
     fn clock(&self) -> MutexGuard<'_, Clock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clock)
     }
 
     pub(crate) fn progressed(&self) {

@@ -18,7 +18,7 @@ use futures_util::{
 };
 use std::{
     future::pending,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{
@@ -30,7 +30,7 @@ use tokio_tungstenite::tungstenite::{
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
 use tokio_util::sync::CancellationToken;
-use zcp_wire::Id;
+use zcp_wire::{Id, sync::lock};
 
 /// How long to wait before a lost connection is opened again, at first and at most.
 const FIRST: Duration = Duration::from_millis(100);
@@ -195,7 +195,7 @@ impl Line {
 
 impl Talk {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     async fn read(&self, stream: &mut SplitStream<Socket>) -> Ended {

@@ -96,9 +96,9 @@ mod tests {
             unconfirmed.push(unwritten.try_recv().unwrap(), false);
         };
         let mut unconfirmed = Unconfirmed::default();
-        [Some(1), None, Some(2), None].map(|one| write(&mut unconfirmed, one));
+        let _ = [Some(1), None, Some(2), None].map(|one| write(&mut unconfirmed, one));
         let mark = unconfirmed.mark();
-        [Some(3), None].map(|one| write(&mut unconfirmed, one));
+        let _ = [Some(3), None].map(|one| write(&mut unconfirmed, one));
         unconfirmed.reached(&Id::number(2));
         assert_eq!(unconfirmed.written.len(), 3);
         unconfirmed.confirm(&mark);

@@ -169,10 +169,7 @@ pub(super) fn events(
 
 /// In 2025-11-25: the tasks that began in a session, each whenever it has another status. A stream that
 /// is resumed does not tell what it missed of them: their clients look at them.
-fn task_news(
-    runtime: &Runtime,
-    session: Arc<Session>,
-) -> impl Stream<Item = Frame> + Send + use<> {
+fn task_news(runtime: &Runtime, session: Arc<Session>) -> impl Stream<Item = Frame> + Send + use<> {
     let tasks = runtime.engine().told_in(&session.conversation());
     tasks.filter_map(move |task| {
         let revision = session.handshake().map(|handshake| handshake.revision);

@@ -1,10 +1,6 @@
 //! Conversations are told of the tasks that began in them, whichever process runs those.
 
-use super::{
-    Task,
-    engine::Engine,
-    record::Record,
-};
+use super::{Task, engine::Engine, record::Record};
 use crate::{
     seal::digest,
     store::{Bound, StoreError},

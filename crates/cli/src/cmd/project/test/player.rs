@@ -9,9 +9,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     error::Error,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
+use zcp::wire::sync::lock;
 use zcp_client::{
     Client, Error as Failed,
     oauth::Url,
@@ -53,8 +54,7 @@ impl Player {
     pub(super) async fn play(&mut self, case: &Case) -> Result<(Got, Vec<String>)> {
         let user = self.user.clone();
         let client = self.client(case.roots.as_ref()).await?;
-        *user.lock().unwrap_or_else(PoisonError::into_inner) =
-            User { answers: case.answers.clone().into(), puzzled: vec![] };
+        *lock(&user) = User { answers: case.answers.clone().into(), puzzled: vec![] };
         let got = match called(client, case).await {
             Ok(got) => got,
             Err(Failed::Refused(error)) => Got {
@@ -66,7 +66,7 @@ impl Player {
             Err(Failed::Tool(result)) => Got::tool(&result),
             Err(error) => return Err(error.into()),
         };
-        let user = std::mem::take(&mut *user.lock().unwrap_or_else(PoisonError::into_inner));
+        let user = std::mem::take(&mut *lock(&user));
         let mut wrong: Vec<_> = user
             .puzzled
             .iter()
@@ -102,8 +102,7 @@ impl Player {
         let mut client = Client::builder("zcp", env!("CARGO_PKG_VERSION"))
             .timeout(QUIET)
             .elicit(move |question| {
-                let said =
-                    user.lock().unwrap_or_else(PoisonError::into_inner).say(question.message);
+                let said = lock(&user).say(question.message);
                 async { Ok(said) }
             })
             .visits()
