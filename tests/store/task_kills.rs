@@ -216,6 +216,30 @@ async fn a_task_that_several_look_at_is_taken_over_once() {
     }
 }
 
+/// A server that runs a task says so for as long as it does, and nobody takes the task from it.
+#[tokio::test]
+async fn a_task_of_a_living_server_is_left_to_it() {
+    let folder = Folder::new("task-alive");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let a = Replica::everything(&["--data", &file]).await;
+    let b = Replica::everything(&["--data", &file]).await;
+    let (here, beside) = (client(&a, DESIGNS[1]).await, client(&b, DESIGNS[1]).await);
+    // Longer than two leases of a server.
+    let args = json!({ "seconds": 14, "label": "alive" });
+    let again = begin(&here, "slow_compute", args).await;
+    let once = begin(&here, "slow_once", json!({ "seconds": 14 })).await;
+    for task in [&again, &once] {
+        beside.task(task.id()).result().await.expect("it is done by the server that began it");
+    }
+    for client in [&here, &beside] {
+        let args = json!({ "label": "alive" });
+        let counts = client.tool("test_runs").args(args).send().await.expect("it answers");
+        let started = &serde_json::to_value(counts).expect("JSON")["structuredContent"]["started"];
+        let expected = if std::ptr::eq(client, &here) { 1 } else { 0 };
+        assert_eq!(*started, json!(expected), "runs of this server");
+    }
+}
+
 #[tokio::test]
 async fn a_task_that_the_layers_deny_is_not_taken_over() {
     let folder = Folder::new("task-denied");

@@ -22,6 +22,7 @@ pub enum Error {
 
 /// What is wrong with one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mistake {
     /// The mount's name.
     pub mount: String,

@@ -64,6 +64,7 @@ struct Locked {
 
 /// What is different from what was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// The mount's name.
     pub mount: String,

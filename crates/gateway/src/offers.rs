@@ -21,6 +21,7 @@ const LONGEST_URI: usize = 8 * 1024;
 /// A kind of what a server offers, as the lock file names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Kind {
     /// A tool, by its name.
     Tool,

@@ -18,6 +18,7 @@ pub trait Judge: fmt::Debug + Send + Sync {
 
 /// What a [`Judge`] decided.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Judged {
     /// The call may be made.
     Allowed,

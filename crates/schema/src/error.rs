@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why a schema was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// Its `$schema` is none of the known dialects.
     UnknownDialect(String),

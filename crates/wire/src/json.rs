@@ -37,6 +37,7 @@ pub fn explain(text: &str) -> Broken {
 
 /// What is wrong with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Broken {
     /// It is not JSON; why not.
     NotJson(String),

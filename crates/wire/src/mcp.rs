@@ -142,6 +142,7 @@ impl ResultType {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant is the result of the method of its name")]
+#[non_exhaustive]
 pub enum Body {
     Empty {},
     Initialize(Box<lifecycle::InitializeResult>),

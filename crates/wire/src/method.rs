@@ -59,6 +59,7 @@ pub enum Method {
 
 /// Who sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Side {
     /// The client.
     Client,
@@ -70,6 +71,7 @@ pub enum Side {
 
 /// Whether a message is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// It is.
     Request,
@@ -101,6 +103,7 @@ pub enum Capability {
 /// The member of a request's parameters that names what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the member of its name")]
+#[non_exhaustive]
 pub enum Member {
     Name,
     Uri,
@@ -120,6 +123,7 @@ impl Member {
 
 /// Whether a request may be made again when nobody knows what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Repeat {
     /// It may: making it twice does nothing twice.
     Safe,

@@ -127,6 +127,7 @@ impl Revision {
 
 /// How a revision lets a server ask the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Elicitation {
     /// Not at all.
     None,

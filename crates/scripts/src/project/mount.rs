@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// command and a URL.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Mount {
     /// Another folder of scripts.
     pub folder: Option<PathBuf>,

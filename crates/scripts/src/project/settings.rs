@@ -17,6 +17,7 @@ const META: &str = "server.d/server.meta.json";
 
 /// One setting of a folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Setting {
     /// What it is called in `zcp.toml`.
     pub name: &'static str,

@@ -231,6 +231,7 @@ pub struct Listing {
 
 /// What kind of offer an operation was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Offered {
     /// A tool, whose failures a model can read.
     Tool,

@@ -82,7 +82,7 @@ fn downgraded(mut capabilities: ClientCapabilities, revision: Revision) -> Clien
             let modes = capabilities.0.get_mut("elicitation");
             modes.and_then(Value::as_object_mut).into_iter().for_each(|modes| modes.clear());
         }
-        Elicitation::FormAndUrl => (),
+        _ => (),
     }
     // What came without being declared.
     let sampling = capabilities.0.get_mut("sampling").and_then(Value::as_object_mut);

@@ -62,6 +62,10 @@ impl Here {
         let needed = claim.engine.presence.need();
         Self { engine: claim.engine.clone(), claim, needed }
     }
+
+    fn id(&self) -> &str {
+        &self.claim.id
+    }
 }
 
 /// A task that nobody else in this process runs, or is about to.
@@ -271,7 +275,10 @@ pub(super) fn start(
     let engine = here.engine.clone();
     let tracker = engine.tracker.clone();
     tracker.spawn(async move {
-        let id = &here.claim.id;
+        // All of `here` is moved into this task. A use of one of its fields would move that alone,
+        // and this server would not be known to be alive.
+        let here = here;
+        let id = here.id();
         let seat = Arc::new(slot.seat);
         work.sit(&seat);
         let turn = async {
