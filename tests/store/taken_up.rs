@@ -204,13 +204,18 @@ async fn two_resumes_of_a_dead_call_make_it_once() {
     let session = opened.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
     let begun = post(Some(session.clone()), slow(2, "both", 1.0)).send().await;
     let mut begun = begun.expect("it answers");
-    let first = begun.chunk().await.expect("it goes on").expect("an event");
-    let first = String::from_utf8_lossy(&first).into_owned();
-    let last = first.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id");
+    let mut said = String::new();
+    let last = loop {
+        let more = begun.chunk().await.expect("it goes on").expect("an event");
+        said.push_str(&String::from_utf8_lossy(&more));
+        if let Some(id) = said.lines().find_map(|line| line.strip_prefix("id: ")) {
+            break id.to_owned();
+        }
+    };
     replica.again().await;
     let rest = async || {
         let get = reqwest::Client::new().get(format!("http://{address}/mcp"));
-        let get = get.header("mcp-session-id", &session).header("last-event-id", last);
+        let get = get.header("mcp-session-id", &session).header("last-event-id", &last);
         let answer = get.header("accept", "text/event-stream").send().await.expect("it answers");
         answer.text().await.expect("it ends")
     };

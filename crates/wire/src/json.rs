@@ -303,9 +303,14 @@ impl Open {
     }
 }
 
-/// Whether JSON text has more values than this: everything that begins an item, a member, an array
-/// or an object counts.
+/// Whether JSON text has more values than this.
 pub fn has_more_values(text: &[u8], limit: usize) -> bool {
+    count_values(text, limit).is_none()
+}
+
+/// How many values JSON text has: everything that begins an item, a member, an array or an object
+/// counts. None if there are more than `limit`.
+pub fn count_values(text: &[u8], limit: usize) -> Option<usize> {
     let mut rest = text;
     let mut count = 0;
     while let [byte, after @ ..] = rest {
@@ -325,10 +330,10 @@ pub fn has_more_values(text: &[u8], limit: usize) -> bool {
             _ => (),
         }
         if count > limit {
-            return true;
+            return None;
         }
     }
-    false
+    Some(count)
 }
 
 /// Reads an object's members by name, and says which was there twice: `member` is false for it.

@@ -18,6 +18,7 @@ mod protocol;
 mod runtime;
 mod seal;
 mod server;
+mod shares;
 mod shutdown;
 pub mod store;
 mod sync;

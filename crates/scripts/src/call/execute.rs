@@ -49,8 +49,12 @@ impl ScriptTool {
         if let Err(why) = &script.launch {
             return Err(CallError::new(format!("`{}` cannot be run: {why}", script.name)));
         }
+        // As text for as long as the call waits: values take many times the memory.
+        let text = zcp::wire::json::text(&args);
+        drop(args);
         let _call = self.limiter.acquire(ctx).await?;
         let slot = self.host.concurrency.slot(Some(ctx)).await?;
+        let args: Map<String, Value> = serde_json::from_str(&text)?;
         let given = arguments::give(&script.form, &args).map_err(CallError::Invalid)?;
         let variables = self.variables(ctx).await?;
         let secrets = variables.secrets.clone();
@@ -65,6 +69,7 @@ impl ScriptTool {
             }
             None => None,
         };
+        drop((args, text));
         // Held until the result is made, which may be of files in there.
         let _own = self.own_folder(&mut job, contract.as_ref())?;
         let ran = run::run(&self.host.nursery, &job, Some(ctx)).await?;

@@ -1,13 +1,17 @@
 //! The logs that are written for conversations, counted: what this process keeps in them for all
 //! sessions together is limited in bytes.
 
-use super::{Bound, Store, StoreResult, written::Written};
+use super::{
+    Bound, Store, StoreResult,
+    written::{Added, Written},
+};
 use crate::clock;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Bytes of all logs that this process wrote. Beyond it the largest of the oldest logs is removed.
+/// Bytes of all logs that this process wrote. Beyond it whoever has most loses the largest of their
+/// oldest logs.
 const ALL: usize = 256 * 1024 * 1024;
 /// What an entry counts for beside its text.
 const ENTRY: usize = 64;
@@ -21,6 +25,17 @@ pub(crate) struct CountedLogs {
     reading: Semaphore,
 }
 
+/// A log of a conversation.
+#[derive(Clone, Copy)]
+pub(crate) struct Log<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bound: Bound,
+    /// How long it is kept after its last entry.
+    pub(crate) kept: Duration,
+    /// Whose share it counts for.
+    pub(crate) owner: &'a str,
+}
+
 impl Default for CountedLogs {
     fn default() -> Self {
         Self { written: Written::new(ALL), reading: Semaphore::new(READING) }
@@ -28,20 +43,19 @@ impl Default for CountedLogs {
 }
 
 impl CountedLogs {
-    /// Appends to a log, which expires after `kept`, and counts it. Removes the logs that must go for
-    /// it.
+    /// Appends to a log and counts it for its owner. Removes the logs that must go for it.
     pub(crate) async fn append(
         &self,
         store: &dyn Store,
-        log: &str,
+        log: Log<'_>,
         entry: Bytes,
-        bound: Bound,
-        kept: Duration,
     ) -> StoreResult<u64> {
+        let Log { name, bound, kept, owner } = log;
         let bytes = entry.len() + ENTRY;
-        let position = store.append(log, entry, bound, Some(kept)).await?;
+        let position = store.append(name, entry, bound, Some(kept)).await?;
         let most = bound.bytes.saturating_add(bound.entries.saturating_mul(ENTRY));
-        for log in self.written.add(log, bytes, most, clock::in_ms(kept)) {
+        let added = Added { bytes, most, ends: clock::in_ms(kept), owner };
+        for log in self.written.add(name, added) {
             if let Err(error) = store.remove(&log).await {
                 tracing::warn!("a log of a conversation stays until it expires: {error}");
             }

@@ -2,13 +2,14 @@
 
 use crate::{clock, sync::lock};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 /// What each key counts for at least, however little is written: its name is held here, too.
 const LEAST: usize = 512;
-/// Of so many that were written longest ago, the largest goes.
+/// Of so many of an owner's that were written longest ago, the largest goes.
 const OLDEST: usize = 64;
 
 /// Keys and how much was written under each, within a total.
@@ -26,10 +27,28 @@ struct Keys {
     by_write: BTreeMap<u64, Arc<str>>,
     /// Those that expire: when, and their last write.
     by_end: BTreeSet<(u64, u64)>,
-    /// What the keys of each owner hold together.
-    by_owner: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
+    /// The keys of each owner; those whose owner is not known are nobody's.
+    by_owner: HashMap<Arc<str>, Owned, foldhash::fast::RandomState>,
+    /// Owners by the bytes of their keys; of equals, the one with the oldest key comes last.
+    by_bytes: BTreeSet<(usize, Reverse<u64>, Arc<str>)>,
     writes: u64,
     total: usize,
+}
+
+/// The keys of one owner.
+#[derive(Debug, Default)]
+struct Owned {
+    bytes: usize,
+    /// In the order of their last writes.
+    by_write: BTreeMap<u64, Arc<str>>,
+}
+
+impl Owned {
+    /// Where an owner stands among others.
+    fn rank(&self, owner: &Arc<str>) -> Option<(usize, Reverse<u64>, Arc<str>)> {
+        let (oldest, _) = self.by_write.first_key_value()?;
+        Some((self.bytes, Reverse(*oldest), owner.clone()))
+    }
 }
 
 #[derive(Debug)]
@@ -38,8 +57,19 @@ struct Key {
     write: u64,
     /// In milliseconds since 1970.
     ends: Option<u64>,
-    /// Whose share it counts for, if that is known.
-    owner: Option<Arc<str>>,
+    /// Whose share it counts for.
+    owner: Arc<str>,
+}
+
+/// Bytes that are added under a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Added<'a> {
+    pub(crate) bytes: usize,
+    /// What the key holds at most.
+    pub(crate) most: usize,
+    /// When it expires, in milliseconds since 1970.
+    pub(crate) ends: u64,
+    pub(crate) owner: &'a str,
 }
 
 /// A part of the total that one owner of keys may have.
@@ -54,20 +84,20 @@ impl Written {
         Self { max, keys: Mutex::default() }
     }
 
-    /// Notes bytes that were added under a key, which holds `most` at most, and when it expires.
-    /// Gives the keys that must go for them; this one stays.
-    pub(crate) fn add(&self, name: &str, bytes: usize, most: usize, ends: u64) -> Vec<Arc<str>> {
+    /// Notes bytes that were added under a key. Gives the keys that must go for them; this one
+    /// stays.
+    pub(crate) fn add(&self, name: &str, added: Added<'_>) -> Vec<Arc<str>> {
         let mut keys = self.lock();
-        let before = keys.bytes(name).max(LEAST);
-        keys.set(name, (before + bytes).min(most), Some(ends), None);
+        let bytes = (keys.bytes(name).max(LEAST) + added.bytes).min(added.most);
+        keys.set(name, bytes, Some(added.ends), Some(added.owner));
         keys.surplus(self.max)
     }
 
-    /// Notes what a key holds from now on, and when it expires. Gives the keys that must go for it;
-    /// this one stays.
-    pub(crate) fn set(&self, name: &str, bytes: usize, ends: Option<u64>) -> Vec<Arc<str>> {
+    /// Notes what a key of an owner holds from now on, and when it expires. Gives the keys that must
+    /// go for it; this one stays.
+    pub(crate) fn set(&self, name: &str, bytes: usize, ends: u64, owner: &str) -> Vec<Arc<str>> {
         let mut keys = self.lock();
-        keys.set(name, bytes, ends, None);
+        keys.set(name, bytes, Some(ends), Some(owner));
         keys.surplus(self.max)
     }
 
@@ -128,8 +158,8 @@ impl Keys {
 
     /// What all other keys of an owner hold.
     fn bytes_of(&self, owner: &str, except: &str) -> usize {
-        let all = self.by_owner.get(owner).copied().unwrap_or(0);
-        let key = self.by_name.get(except).filter(|key| key.owner.as_deref() == Some(owner));
+        let all = self.by_owner.get(owner).map_or(0, |owned| owned.bytes);
+        let key = self.by_name.get(except).filter(|key| *key.owner == *owner);
         all - key.map_or(0, |key| key.bytes)
     }
 
@@ -140,17 +170,17 @@ impl Keys {
         let known = known.map(|(name, key)| (name.clone(), key.owner.clone()));
         self.remove(name);
         self.writes += 1;
-        let (name, known) = known.unwrap_or_else(|| (name.into(), None));
-        let owner = owner.map(Arc::from).or(known);
+        let (name, known) = known.unwrap_or_else(|| (name.into(), Arc::default()));
+        let owner = owner.filter(|owner| **owner != *known).map_or(known, Arc::from);
         let (write, bytes) = (self.writes, bytes.max(LEAST));
-        if let Some(owner) = &owner {
-            *self.by_owner.entry(owner.clone()).or_default() += bytes;
-        }
-        let key = Key { bytes, write, ends, owner };
-        self.total += key.bytes;
+        self.total += bytes;
         self.by_write.insert(write, name.clone());
         self.by_end.extend(ends.map(|ends| (ends, write)));
-        self.by_name.insert(name, key);
+        self.change(&owner, |owned| {
+            owned.bytes += bytes;
+            owned.by_write.insert(write, name.clone());
+        });
+        self.by_name.insert(name, Key { bytes, write, ends, owner });
     }
 
     fn remove(&mut self, name: &str) {
@@ -160,13 +190,22 @@ impl Keys {
         if let Some(ends) = key.ends {
             self.by_end.remove(&(ends, key.write));
         }
-        if let Some(owner) = key.owner
-            && let Some(all) = self.by_owner.get_mut(&owner)
-        {
-            *all -= key.bytes;
-            if *all == 0 {
-                self.by_owner.remove(&owner);
-            }
+        self.change(&key.owner, |owned| {
+            owned.bytes -= key.bytes;
+            owned.by_write.remove(&key.write);
+        });
+    }
+
+    /// Changes what an owner has.
+    fn change(&mut self, owner: &Arc<str>, change: impl FnOnce(&mut Owned)) {
+        let owned = self.by_owner.entry(owner.clone()).or_default();
+        if let Some(rank) = owned.rank(owner) {
+            self.by_bytes.remove(&rank);
+        }
+        change(owned);
+        match owned.rank(owner) {
+            Some(rank) => drop(self.by_bytes.insert(rank)),
+            None => drop(self.by_owner.remove(owner)),
         }
     }
 
@@ -194,12 +233,15 @@ impl Keys {
         gone
     }
 
-    /// The largest of those that were written longest ago: whoever wrote most loses most. Never the
-    /// one that was written last.
+    /// Of the owner who has most, the largest of the keys that were written longest ago. Never the one
+    /// that was written last.
     fn first_to_go(&self) -> Option<Arc<str>> {
-        let old = self.by_write.range(..self.writes).take(OLDEST).map(|(_, name)| name);
-        // Of several that are equally large, the oldest.
-        old.min_by_key(|name| std::cmp::Reverse(self.bytes(name))).cloned()
+        self.by_bytes.iter().rev().find_map(|(.., owner)| {
+            let owned = &self.by_owner.get(owner)?.by_write;
+            let old = owned.range(..self.writes).take(OLDEST).map(|(_, name)| name);
+            // Of several that are equally large, the oldest.
+            old.min_by_key(|name| Reverse(self.bytes(name))).cloned()
+        })
     }
 }
 
@@ -215,7 +257,8 @@ mod tests {
     fn the_largest_old_key_goes_first() {
         let written = Written::new(10_000);
         let later = clock::now_ms() + 60_000;
-        let add = |name, bytes| written.add(name, bytes, 5000, later);
+        let add =
+            |name, bytes| written.add(name, Added { bytes, most: 5000, ends: later, owner: "" });
         assert!(add("small", 10).is_empty());
         assert!(add("a", 4000).is_empty());
         assert!(add("a", 4000).is_empty(), "it holds 5000 at most");
@@ -235,12 +278,13 @@ mod tests {
     #[test]
     fn of_equally_large_keys_the_oldest_goes_and_what_has_expired_does_not_count() {
         let written = Written::new(10_000);
-        let later = Some(clock::now_ms() + 60_000);
-        assert!(written.set("expired", 9000, Some(clock::now_ms())).is_empty());
-        assert!(written.set("first", 4000, later).is_empty());
-        assert!(written.set("second", 4000, later).is_empty());
-        assert_eq!(written.set("third", 4000, later), names(&["first"]));
-        assert!(written.set("second", 100, later).is_empty(), "it is smaller now");
+        let later = clock::now_ms() + 60_000;
+        let set = |name, bytes, ends| written.set(name, bytes, ends, "");
+        assert!(set("expired", 9000, clock::now_ms()).is_empty());
+        assert!(set("first", 4000, later).is_empty());
+        assert!(set("second", 4000, later).is_empty());
+        assert_eq!(set("third", 4000, later), names(&["first"]));
+        assert!(set("second", 100, later).is_empty(), "it is smaller now");
         let keys = written.lock();
         assert_eq!((keys.total, keys.by_end.len(), keys.by_name.len()), (4512, 2, 2));
     }
@@ -248,9 +292,29 @@ mod tests {
     #[test]
     fn logs_that_have_expired_do_not_count() {
         let written = Written::new(10_000);
-        assert!(written.add("expired", 9000, 9000, clock::now_ms()).is_empty());
-        assert!(written.add("new", 9000, 9000, clock::now_ms() + 60_000).is_empty());
+        let add =
+            |name, ends| written.add(name, Added { bytes: 9000, most: 9000, ends, owner: "" });
+        assert!(add("expired", clock::now_ms()).is_empty());
+        assert!(add("new", clock::now_ms() + 60_000).is_empty());
         assert_eq!(written.lock().total, 9000);
+    }
+
+    #[test]
+    fn whoever_has_most_loses_first_however_many_keys_others_have() {
+        let written = Written::new(100_000);
+        let later = clock::now_ms() + 60_000;
+        for number in 0..100 {
+            let (name, owner) = (format!("small-{number}"), format!("owner-{number}"));
+            assert!(written.set(&name, 600, later, &owner).is_empty());
+        }
+        for number in 0..100 {
+            for gone in written.set(&format!("large-{number}"), 30_000, later, "greedy") {
+                assert!(gone.starts_with("large-"), "{gone}");
+            }
+        }
+        // The last one stays, whatever it is; then the greedy one has nothing else to lose.
+        assert_eq!(written.set("last", 600, later, "owner-0"), names(&[]));
+        assert!(written.total() <= 100_000);
     }
 
     #[test]
@@ -266,6 +330,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             written.remove(name);
         }
-        assert!(written.lock().by_owner.is_empty());
+        let keys = written.lock();
+        assert!(keys.by_owner.is_empty() && keys.by_bytes.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     outbox::Outbox,
-    weight::{NoRoom, Own, UNDER_WAY, Weight, check_values},
+    weight::{NoRoom, Own, UNDER_WAY, Weight, in_memory},
 };
 use crate::{auth::PeerAddress, protocol::mcp::Mcp, sync::holding};
 use bytes::Bytes;
@@ -88,7 +88,7 @@ impl Conversation {
         let mut params = Params::default();
         match Message::read(&text, &mut params) {
             Ok(Message::One(Frame::Request(request))) => {
-                self.request(&request, &params, text.len(), extensions);
+                self.request(&request, &params, &text, extensions);
             }
             Ok(Message::One(frame)) => self.unanswered(frame, text.len(), extensions),
             Ok(Message::Batch(batch)) => {
@@ -96,7 +96,10 @@ impl Conversation {
                     Ok(frames) => frames,
                     Err(malformed) => return self.say(malformed.into()),
                 };
-                let bytes = text.len() + frames.len() * UNDER_WAY;
+                let bytes = match in_memory(&text) {
+                    Ok(bytes) => bytes + frames.len() * UNDER_WAY,
+                    Err(error) => return self.refuse(error),
+                };
                 match self.weigh(bytes, extensions) {
                     Ok(weight) => self.batch(frames, &carrying(extensions, weight)),
                     Err(NoRoom) => self.refuse(RpcError::internal(NoRoom::WHY)),
@@ -106,21 +109,22 @@ impl Conversation {
         }
     }
 
-    /// `bytes` are those of the whole message: all of it is held for as long as a part of it is.
+    /// `text` is the whole message: all of it is held for as long as a part of it is.
     fn request(
         &self,
         request: &Request,
         params: &Params<'_>,
-        bytes: usize,
+        text: &str,
         extensions: &Arc<Extensions>,
     ) {
         let refuse = |error| self.say(Malformed { id: Some(request.id.clone()), error }.into());
         if self.under_way.is_full() {
             return refuse(too_many());
         }
-        if let Err(error) = check_values(request) {
-            return refuse(error);
-        }
+        let bytes = match in_memory(text) {
+            Ok(bytes) => bytes,
+            Err(error) => return refuse(error),
+        };
         let Ok(weight) = self.weigh(bytes, extensions) else {
             return refuse(RpcError::internal(NoRoom::WHY));
         };
@@ -306,9 +310,6 @@ pub(crate) fn run_batch(
         Ok(Frame::Request(request)) if Mcp::is_alone(&request) => {
             let error = RpcError::invalid_request("a batch cannot open a conversation");
             failed(request.id, error)
-        }
-        Ok(Frame::Request(request)) if check_values(&request).is_err() => {
-            failed(request.id, RpcError::invalid_params("the request has too many JSON values"))
         }
         Ok(frame) => mcp.send(frame, extensions.clone()),
     };

@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use zcp_wire::{Request, RpcError, json::has_more_values};
+use zcp_wire::{RpcError, json::count_values};
 
 /// Bytes from which on a message counts while it is read and answered at once.
 pub(crate) const LARGE: usize = 4 * 1024;
@@ -76,17 +76,22 @@ pub(crate) struct Weight(Arc<Taken>);
 /// Of the process, of the network, of the conversation.
 type Taken = [Option<OwnedSemaphorePermit>; 3];
 
-/// The maximum number of JSON values in the parameters of a request. In memory each takes many times
-/// the bytes it has as text.
+/// The maximum number of JSON values in one message.
 const VALUES: usize = 250_000;
+/// What a JSON value takes in memory at least, beside its text: handlers may keep arguments as values.
+const VALUE: usize = 72;
+/// Bytes of a message below which its values are not counted: all of them together take little.
+const SHORT: usize = 1024;
 
-/// Refuses parameters that would take far more memory than their text.
-pub(crate) fn check_values(request: &Request) -> Result<(), RpcError> {
-    let params = request.params.as_deref().unwrap_or_default();
-    if params.len() < VALUES || !has_more_values(params.as_bytes(), VALUES) {
-        return Ok(());
+/// What a message may take in memory. Refuses one that has too many values.
+pub(crate) fn in_memory(text: &str) -> Result<usize, RpcError> {
+    if text.len() < SHORT {
+        return Ok(text.len());
     }
-    Err(RpcError::invalid_params(format!("a request may have {VALUES} JSON values at most")))
+    let values = count_values(text.as_bytes(), VALUES).ok_or_else(|| {
+        RpcError::invalid_params(format!("a message may have {VALUES} JSON values at most"))
+    })?;
+    Ok(text.len() + values * VALUE)
 }
 
 /// There is no room for a message now.

@@ -300,6 +300,7 @@ impl Incoming<'_> {
     /// Until 2025-11-25: the handshake said it, and the session remembers.
     fn enter_session(&self, session: &Session) -> Result<Entered, RpcError> {
         let Self { mcp, request, params, .. } = *self;
+        session.count_for(self.extensions);
         if request.method.is(Method::Initialize) {
             return open(mcp, request, params);
         }

@@ -3,7 +3,10 @@
 use super::{open_call::holds, session::Session};
 use crate::{
     runtime::Runtime,
-    store::{Bound, Store, StoreError, StoreResult, counted_logs::CountedLogs},
+    store::{
+        Bound, Store, StoreError, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
 };
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -26,7 +29,8 @@ impl Session {
         let Some(log) = self.log("questions") else { return };
         let entry = Bytes::copy_from_slice(id.as_json().as_bytes());
         let (logs, store) = (runtime.shelf::<CountedLogs>(), &*runtime.store);
-        if let Err(error) = logs.append(store, &log, entry, QUESTIONS, QUESTIONS_KEPT).await {
+        let log = Log { name: &log, bound: QUESTIONS, kept: QUESTIONS_KEPT, owner: &self.share() };
+        if let Err(error) = logs.append(store, log, entry).await {
             tracing::warn!("a question can be answered by way of this process only: {error}");
         }
     }
@@ -43,6 +47,7 @@ impl Session {
             return Frames::None;
         };
         let (store, logs) = (runtime.store.clone(), runtime.shelf::<CountedLogs>());
+        let owner = self.share();
         silently(async move {
             let Some(id) = &response.id else { return Ok(()) };
             if !holds(&*store, &asked, id).await? {
@@ -51,7 +56,9 @@ impl Session {
             let id = response.id.clone();
             let forward = async |response| {
                 let text = Frame::Response(response).to_text().into_bytes();
-                logs.append(&*store, &log, text, FORWARDED, FORWARDED_KEPT).await
+                let (bound, kept) = (FORWARDED, FORWARDED_KEPT);
+                let log = Log { name: &log, bound, kept, owner: &owner };
+                logs.append(&*store, log, text).await
             };
             let forwarded = match forward(response).await {
                 Err(StoreError::TooLarge { limit, .. }) => {

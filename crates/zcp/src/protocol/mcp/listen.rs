@@ -4,6 +4,7 @@ use super::{report::notification, session::Session, tasks};
 use crate::{
     auth::Principal,
     runtime::{Runtime, changes::Change},
+    shares::{Places, Shares},
     sync::holding,
 };
 use futures_util::{Stream, StreamExt, stream};
@@ -21,6 +22,18 @@ use zcp_wire::{
 
 /// Tasks one subscription may be about.
 pub(super) const TASKS: usize = 100;
+/// Tasks that all subscriptions of a process may be about: each is read whenever it changes, and now
+/// and then.
+const WATCHED: usize = 4096;
+
+/// The tasks that subscriptions of this process are about.
+struct Watched(Shares);
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self(Shares::new(WATCHED))
+    }
+}
 
 /// Since 2026-07-28: one request is one subscription. First what will be told, then what
 /// happens, and an end when the server closes.
@@ -36,11 +49,11 @@ pub(super) fn listen(
     let runtime = runtime.clone();
     // The position is taken before the acknowledgement leaves, so that nothing falls between.
     let start = async move {
-        let wanted = wanted.known(&runtime).await;
-        (changes.position().await, changes, wanted, runtime)
+        let (wanted, places) = wanted.known(&runtime).await;
+        (changes.position().await, changes, wanted, places, runtime)
     };
-    let told = stream::once(start).flat_map(move |(position, changes, wanted, runtime)| {
-        let (id, tasks) = (id.clone(), wanted.tasks(&runtime, &id));
+    let told = stream::once(start).flat_map(move |(position, changes, wanted, places, runtime)| {
+        let (id, tasks) = (id.clone(), holding(wanted.tasks(&runtime, &id), places));
         let filter = wanted.filter;
         let params = json!({ "notifications": filter });
         let acknowledged = tagged(Method::Listening, &params, &id);
@@ -72,21 +85,25 @@ pub(super) struct Wanted {
     pub(super) revision: Revision,
     pub(super) filter: Filter,
     pub(super) principal: Principal,
+    /// Whose share of the tasks that are watched its own count for.
+    pub(super) share: String,
 }
 
 impl Wanted {
-    /// Tasks are told of to those whose they are.
-    async fn known(mut self, runtime: &Runtime) -> Self {
-        let wanted = std::mem::take(&mut self.filter.task_ids);
-        for id in wanted {
+    /// Tasks are told of to those whose they are, as many as there is room for.
+    async fn known(mut self, runtime: &Runtime) -> (Self, Vec<Places>) {
+        let (watched, mut places) = (runtime.shelf::<Watched>(), vec![]);
+        for id in std::mem::take(&mut self.filter.task_ids) {
             if self.filter.task_ids.contains(&id) {
                 continue;
             }
+            let Some(place) = watched.0.take(&self.share, 1) else { break };
             if runtime.engine().get(&id, &self.principal).await.is_ok() {
                 self.filter.task_ids.push(id);
+                places.push(place);
             }
         }
-        self
+        (self, places)
     }
 
     fn tasks(&self, runtime: &Runtime, id: &Id) -> impl Stream<Item = Frame> + Send + use<> {

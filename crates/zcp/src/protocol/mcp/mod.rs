@@ -114,6 +114,11 @@ impl Mcp {
         request.method.is(Method::Initialize) || params.is_ok_and(|params| params.says_version())
     }
 
+    /// Whose share of what the process keeps the conversation counts for.
+    pub(crate) fn share(&self) -> Arc<str> {
+        self.session.as_ref().map(|session| session.share()).unwrap_or_default()
+    }
+
     /// The messages of a batch: each is read, or is none.
     pub(crate) fn batch(&self, batch: &Batch) -> Result<Vec<Result<Frame, Malformed>>, Malformed> {
         if !self.revision().is_some_and(Revision::has_batches) {
@@ -264,7 +269,9 @@ impl Mcp {
         let mut end = Reply::new(Body::Empty {});
         end.meta.subscription_id = Some(id.clone());
         let end = self.response(id.clone(), revision, end);
-        let wanted = listen::Wanted { revision, filter, principal: caller.principal().clone() };
+        let share = subscribed::share(&extensions, "");
+        let principal = caller.principal().clone();
+        let wanted = listen::Wanted { revision, filter, principal, share };
         let frames = listen::listen(&self.runtime, id, wanted, self.closing.clone(), end);
         let frames = frames.take_until(cancel.cancelled_owned()).take_until(caller.expired());
         // Its id is in use until it ends, and the room that its message takes.

@@ -9,7 +9,10 @@ use super::{Mcp, session::Session};
 use crate::{
     runtime::Runtime,
     seal::digest,
-    store::{Bound, If, Store, StoreResult, counted_logs::CountedLogs},
+    store::{
+        Bound, If, Store, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
 };
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -85,14 +88,17 @@ impl Session {
             return Frames::None;
         };
         let (runtime, entry) = (runtime.clone(), id.as_json().to_owned().into());
+        let owner = self.share();
         super::forward::silently(async move {
             let (store, logs) = (&*runtime.store, runtime.shelf::<CountedLogs>());
             if !is_here {
-                logs.append(store, &early, entry, EARLY, EARLY_KEPT).await?;
+                let log = Log { name: &early, bound: EARLY, kept: EARLY_KEPT, owner: &owner };
+                logs.append(store, log, entry).await?;
             }
             if store.get(&key).await?.is_some() {
                 let kept = runtime.settings.session_ttl;
-                logs.append(store, &key, Bytes::from_static(b"!"), MARK, kept).await?;
+                let log = Log { name: &key, bound: MARK, kept, owner: &owner };
+                logs.append(store, log, Bytes::from_static(b"!")).await?;
             }
             Ok(())
         })

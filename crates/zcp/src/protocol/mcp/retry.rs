@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 use zcp_wire::{
     RpcError,
+    json::has_more_values,
     mcp::{InputRequest, InputRequired},
     params::{Params, optional_text},
 };
@@ -26,6 +27,8 @@ use zcp_wire::{
 const ROUNDS: u32 = 32;
 /// Bytes of answers and kept values one call may carry.
 const LARGEST: usize = 64 * 1024;
+/// JSON values in them: each takes many times the memory of its text for as long as the call runs.
+const MOST_VALUES: usize = 1000;
 
 /// What one run of a call knows of the runs before, and asks of the next.
 pub(super) struct Retry {
@@ -78,12 +81,16 @@ struct Carried {
 
 /// Refuses answers that are too large to be carried along.
 pub(super) fn check_answers(raw: Option<&str>) -> Result<(), RpcError> {
-    match raw.is_some_and(|raw| raw.len() > LARGEST) {
-        true => Err(RpcError::invalid_params(format!(
-            "`inputResponses` may have {LARGEST} bytes at most"
+    match raw.filter(|raw| is_too_large(raw.as_bytes())) {
+        Some(_) => Err(RpcError::invalid_params(format!(
+            "`inputResponses` may have {LARGEST} bytes and {MOST_VALUES} JSON values at most"
         ))),
-        false => Ok(()),
+        None => Ok(()),
     }
+}
+
+fn is_too_large(text: &[u8]) -> bool {
+    text.len() > LARGEST || has_more_values(text, MOST_VALUES)
 }
 
 impl Retry {
@@ -155,8 +162,10 @@ impl Retry {
         }
         let asking = self.asking();
         let fits = |answer: &Value| fits(question, answer).is_ok();
-        let is_new = !asking.carried.answers.contains_key(key);
-        let handed_out = is_new && !asking.spent && asking.fresh.get(key).is_some_and(fits);
+        // An answer that was carried along is good for the one run that it is carried to.
+        let is_there =
+            asking.carried.answers.contains_key(key) || asking.fresh.get(key).is_some_and(fits);
+        let handed_out = is_there && !asking.spent;
         asking.spent |= handed_out;
         handed_out.then_some(nonce)
     }
@@ -231,7 +240,7 @@ impl Retry {
         };
         let plain =
             serde_json::to_vec(&carried).map_err(|error| RpcError::internal(error.to_string()))?;
-        if plain.len() > LARGEST {
+        if is_too_large(&plain) {
             return Err(RpcError::internal("the answers of this call are too large to carry"));
         }
         let request = |(key, question): (String, InputRequest)| (key, question.to_value());

@@ -42,7 +42,7 @@ impl Engine {
         if let Err(error) = self.count(id, record, bytes).await {
             tracing::warn!("finished tasks cannot be counted: {error}");
         }
-        for surplus in self.finished.set(id, bytes, Some(ends(record))) {
+        for surplus in self.finished.set(id, bytes, ends(record), record.share()) {
             self.forget(&surplus).await;
         }
     }
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn one_caller_may_have_all_that_the_process_keeps() {
-        let later = Some(clock::now_ms() + 60_000);
+        let later = clock::now_ms() + 60_000;
         let usual = written(&Tasks::default());
-        assert!(usual.set("a", ALL / 2, later).is_empty());
-        assert!(usual.set("b", ALL / 2, later).is_empty());
-        assert_eq!(usual.set("c", 1, later).len(), 1);
+        assert!(usual.set("a", ALL / 2, later, "caller").is_empty());
+        assert!(usual.set("b", ALL / 2, later, "caller").is_empty());
+        assert_eq!(usual.set("c", 1, later, "caller").len(), 1);
         let larger = written(&Tasks::default().max_finished(10, 2 * ALL));
-        assert!(larger.set("a", ALL, later).is_empty());
-        assert!(larger.set("b", ALL, later).is_empty());
+        assert!(larger.set("a", ALL, later, "caller").is_empty());
+        assert!(larger.set("b", ALL, later, "caller").is_empty());
     }
 }

@@ -4,6 +4,7 @@ use super::{
     Door, Limits,
     connection_slots::Slots,
     idle::{self, Connected, Watch},
+    open_files,
 };
 use crate::{
     runtime::metrics::{Counted, Gauge},
@@ -112,8 +113,9 @@ impl Serving {
     }
 
     async fn accept<L: Listener>(self, listener: L) -> io::Result<()> {
-        let slots = Slots::new(&self.limits);
-        let connected = Connected::default();
+        let files = open_files::raise_to(self.limits.connections);
+        let slots = Slots::new(&self.limits, files);
+        let (connected, mut failures) = (Connected::default(), Failures::default());
         let mut timer = idle::timer(&self.limits);
         loop {
             let next = tokio::select! {
@@ -121,6 +123,7 @@ impl Serving {
                 _ = timer.tick() => {
                     connected.tick();
                     slots.report();
+                    failures.report();
                     continue;
                 }
                 () = self.stop.cancelled() => break,
@@ -135,7 +138,7 @@ impl Serving {
                 },
                 // Out of files, or a connection that died before it was taken.
                 Err(error) => {
-                    tracing::warn!("a connection could not be accepted: {error}");
+                    failures.note(&error);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -173,6 +176,29 @@ impl Serving {
                 tracing::debug!("a connection ended: {error}");
             }
         });
+    }
+}
+
+/// Connections that could not be accepted: the first is logged at once, and others by their number.
+#[derive(Default)]
+struct Failures {
+    is_known: bool,
+    others: usize,
+}
+
+impl Failures {
+    fn note(&mut self, error: &io::Error) {
+        match std::mem::replace(&mut self.is_known, true) {
+            false => tracing::warn!("a connection could not be accepted: {error}"),
+            true => self.others += 1,
+        }
+    }
+
+    fn report(&mut self) {
+        if self.others > 0 {
+            tracing::warn!("{} more connections could not be accepted", self.others);
+        }
+        *self = Self::default();
     }
 }
 

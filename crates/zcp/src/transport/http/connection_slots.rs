@@ -52,13 +52,14 @@ pub(super) struct Slot {
 }
 
 impl Slots {
-    pub(super) fn new(limits: &Limits) -> Self {
-        let all = limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+    /// Places for as many connections as the limits and the system allow.
+    pub(super) fn new(limits: &Limits, possible: usize) -> Self {
+        let all = limits.connections.min(possible).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             free: Arc::new(Semaphore::new(all)),
             peers: Arc::default(),
             reserved: all / RESERVED,
-            share: limits.per_address.unwrap_or(all / SHARE).max(1),
+            share: limits.per_address.unwrap_or(all / SHARE).clamp(1, all),
             limits_loopback: limits.per_address.is_some(),
         }
     }
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_peer_has_its_share_and_new_peers_a_reserve() {
-        let slots = Slots::new(&Limits { connections: 320, ..Limits::default() });
+        let slots = Slots::new(&Limits { connections: 320, ..Limits::default() }, usize::MAX);
         let mut held = vec![];
         for number in 0..8 {
             let address = format!("192.0.2.{number}");
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn one_network_of_ipv6_is_one_peer() {
         let limits = Limits { connections: 320, per_address: Some(2), ..Limits::default() };
-        let slots = Slots::new(&limits);
+        let slots = Slots::new(&limits, usize::MAX);
         let mut held = vec![admit(&slots, "2001:db8::1"), admit(&slots, "2001:db8::2")];
         assert!(held.iter().all(Option::is_some));
         assert!(admit(&slots, "2001:db8::3").is_none());
@@ -165,11 +166,11 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_share_only_if_it_is_set() {
-        let slots = Slots::new(&Limits { connections: 160, ..Limits::default() });
+        let slots = Slots::new(&Limits { connections: 160, ..Limits::default() }, usize::MAX);
         let held: Vec<_> = (0..150).map_while(|_| admit(&slots, "127.0.0.1")).collect();
         assert_eq!(held.len(), 150);
         let limits = Limits { connections: 160, per_address: Some(3), ..Limits::default() };
-        let slots = Slots::new(&limits);
+        let slots = Slots::new(&limits, usize::MAX);
         let held: Vec<_> = (0..150).map_while(|_| admit(&slots, "127.0.0.1")).collect();
         assert_eq!(held.len(), 3);
     }

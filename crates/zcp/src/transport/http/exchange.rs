@@ -19,7 +19,7 @@ use crate::{
     sync::holding,
     transport::{
         converse,
-        weight::{NoRoom, Scale, UNDER_WAY, Weight, check_values},
+        weight::{NoRoom, Scale, UNDER_WAY, Weight, in_memory},
     },
 };
 use ::http::{
@@ -98,21 +98,16 @@ async fn post(
 ) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
     let peer = sender.peer;
-    let (body, weight) = {
-        let mut scale = Scale::new(&http.runtime, peer, None);
-        let body = body::read(body, &http.limits, sender.watch, &mut scale).await?;
-        (body, scale.weight())
-    };
-    weight.into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
+    let mut scale = Scale::new(&http.runtime, peer, None);
+    let body = body::read(body, &http.limits, sender.watch, &mut scale).await?;
     body::check_types(&parts.headers)?;
     let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
     let mut params = Params::default();
     let message = Message::read(&text, &mut params).map_err(refused)?;
-    if let Message::One(Frame::Request(request)) = &message {
-        let id = || Some(request.id.clone());
-        check_values(request).map_err(|error| status::refused(id(), error))?;
-    }
+    let bytes = in_memory(&text).map_err(|error| status::refused(id_of(&message), error))?;
+    scale.grow(bytes).map_err(|NoRoom| busy(NoRoom::WHY))?;
+    scale.weight().into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
     let route = route(&message, &params, &parts.headers, &http.runtime);
     let (response, in_session) = match route
         .map_err(|error| status::refused(id_of(&message), error))?

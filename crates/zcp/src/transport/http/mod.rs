@@ -9,6 +9,7 @@ mod exchange;
 mod fetch;
 mod host_check;
 mod idle;
+mod open_files;
 mod opened;
 mod replay;
 mod resume;
@@ -25,9 +26,12 @@ mod ws;
 
 use super::Transport;
 use crate::{
-    protocol::mcp::Mcp,
+    protocol::mcp::{Mcp, session::Session},
     runtime::Runtime,
-    store::{Bound, StoreResult, counted_logs::CountedLogs},
+    store::{
+        Bound, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
 };
 use ::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::{
@@ -116,9 +120,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Appends to a log of a conversation, which is kept as long as its session.
-    pub(crate) async fn append(&self, log: &str, entry: Bytes, bound: Bound) -> StoreResult<u64> {
+    pub(crate) async fn append(
+        &self,
+        session: &Session,
+        name: &str,
+        entry: Bytes,
+        bound: Bound,
+    ) -> StoreResult<u64> {
         let (store, kept) = (&*self.runtime.store, self.runtime.settings.session_ttl);
-        self.runtime.shelf::<CountedLogs>().append(store, log, entry, bound, kept).await
+        let log = Log { name, bound, kept, owner: &session.share() };
+        self.runtime.shelf::<CountedLogs>().append(store, log, entry).await
     }
 }
 

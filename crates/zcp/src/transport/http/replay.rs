@@ -3,7 +3,10 @@
 use super::{sessions::Streams, takeover::Opened, unread::Unread};
 use crate::{
     runtime::Runtime,
-    store::{Bound, Store, StoreError, StoreResult, counted_logs::CountedLogs},
+    store::{
+        Bound, Store, StoreError, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
     transport::weight::NoRoom,
 };
 use bytes::Bytes;
@@ -20,6 +23,8 @@ pub(crate) struct Replay {
     log: String,
     kept: Duration,
     counted: Arc<CountedLogs>,
+    /// Whose share the log counts for.
+    owner: Arc<str>,
     /// Those that are under way here.
     streams: Streams,
 }
@@ -45,9 +50,10 @@ impl std::fmt::Display for EventId {
 }
 
 impl Replay {
-    pub(super) fn new(runtime: &Runtime, session: &str, streams: Streams) -> Self {
+    pub(super) fn new(runtime: &Runtime, session: &str, owner: Arc<str>, streams: Streams) -> Self {
         let (store, kept) = (runtime.store.clone(), runtime.settings.session_ttl);
-        Self { store, log: format!("replay/{session}"), kept, counted: runtime.shelf(), streams }
+        let (log, counted) = (format!("replay/{session}"), runtime.shelf());
+        Self { store, log, kept, counted, owner, streams }
     }
 
     /// What the store names a stream by.
@@ -104,8 +110,8 @@ impl Replay {
     async fn note(&self, stream: u64, mark: char, text: &str) -> StoreResult<EventId> {
         let before = self.streams.last(stream);
         let entry = Bytes::from(format!("{stream} {before} {mark}{text}"));
-        let (store, log) = (&*self.store, &self.log);
-        let position = self.counted.append(store, log, entry, KEEP, self.kept).await?;
+        let log = Log { name: &self.log, bound: KEEP, kept: self.kept, owner: &self.owner };
+        let position = self.counted.append(&*self.store, log, entry).await?;
         self.streams.noted(stream, position);
         Ok(EventId { stream, position })
     }

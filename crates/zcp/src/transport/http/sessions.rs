@@ -6,6 +6,7 @@ use crate::{
     protocol::mcp::{Mcp, open_call::OpenCall, session::Session},
     runtime::Runtime,
     seal::random,
+    shares::Shares,
     store::StoreResult,
     sync::lock,
     transport::converse::UnderWay,
@@ -16,7 +17,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -190,7 +191,7 @@ impl Sessions {
     async fn end(&self, id: &str) -> StoreResult<()> {
         let ended = lock(&self.live).by_id.remove(id);
         ended.iter().for_each(|live| live.stop());
-        Replay::new(&self.runtime, id, Streams::default()).remove().await?;
+        Replay::new(&self.runtime, id, Arc::default(), Streams::default()).remove().await?;
         Session::remove(&self.runtime, id).await
     }
 
@@ -210,23 +211,11 @@ impl Sessions {
 }
 
 /// The calls of this process that go on without a connection.
-#[derive(Default)]
-struct Adopted(Arc<AtomicUsize>);
+struct Adopted(Shares);
 
-/// One of them, for as long as this is there.
-struct Place(Arc<AtomicUsize>);
-
-impl Adopted {
-    fn take(&self) -> Option<Place> {
-        let add = |all: usize| (all < ADOPTED_OF_ALL).then_some(all + 1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
-        Some(Place(self.0.clone()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl Default for Adopted {
+    fn default() -> Self {
+        Self(Shares::new(ADOPTED_OF_ALL))
     }
 }
 
@@ -259,7 +248,7 @@ impl Table {
 impl Live {
     /// What the session's streams said.
     pub(super) fn replay(&self) -> Replay {
-        Replay::new(self.mcp.runtime(), &self.id, self.streams.clone())
+        Replay::new(self.mcp.runtime(), &self.id, self.session.share(), self.streams.clone())
     }
 
     /// Whether a call or a stream is under way.
@@ -333,7 +322,8 @@ impl Live {
             streams.len() + self.batched.count() <= ADOPTED_AT_ONCE
         };
         // Nor must opening sessions.
-        let place = self.mcp.runtime().shelf::<Adopted>().take().filter(|_| has_room);
+        let place = self.mcp.runtime().shelf::<Adopted>().0.take(&self.session.share(), 1);
+        let place = place.filter(|_| has_room);
         let (live, replay) = (self.clone(), self.replay());
         tracker.spawn(async move {
             let rest = async {
@@ -374,20 +364,5 @@ pub(super) async fn append(replay: &Replay, stream: u64, frame: &Frame) {
     while let Err(error) = replay.append(stream, frame).await {
         tracing::warn!("a message waits to be written: {error}");
         tokio::time::sleep(RETRY).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_without_a_connection_are_limited_for_the_process() {
-        let adopted = Adopted::default();
-        let mut places: Vec<_> = (0..ADOPTED_OF_ALL).map(|_| adopted.take()).collect();
-        assert!(places.iter().all(Option::is_some));
-        assert!(adopted.take().is_none());
-        places.pop();
-        assert!(adopted.take().is_some());
     }
 }

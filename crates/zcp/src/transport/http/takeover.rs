@@ -71,7 +71,7 @@ impl Opened {
 
     /// Makes a call again that was left, and says so if that is not safe. The layers decide again,
     /// by what the caller may do now and might then. None if nobody goes on with it: it was
-    /// cancelled meanwhile, or is another caller's.
+    /// cancelled meanwhile, is another caller's, or its caller has expired.
     pub(super) async fn again(
         self,
         mcp: &Mcp,
@@ -81,7 +81,8 @@ impl Opened {
         if mcp.was_cancelled(&request.id).await? {
             return Ok(None);
         }
-        let Some(caller) = caller.taken_up_by(&Caller::of(extensions)) else { return Ok(None) };
+        let caller = caller.taken_up_by(&Caller::of(extensions));
+        let Some(caller) = caller.filter(|caller| !caller.is_expired()) else { return Ok(None) };
         let mut extensions = extensions.clone();
         if caller != Caller::ANONYMOUS {
             extensions.insert(caller.clone());

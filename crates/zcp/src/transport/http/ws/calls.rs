@@ -9,7 +9,10 @@ use crate::{
         open_call::{OpenCall, call_name},
     },
     runtime::presence::Needed,
-    store::{Bound, StoreResult, counted_logs::CountedLogs},
+    store::{
+        Bound, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
     sync::lock,
     transport::http::{
         Shared,
@@ -104,7 +107,9 @@ impl Calls {
         let note = Bytes::from(format!("{said} {}", opened.to_text()));
         let (logs, log) = (runtime.shelf::<CountedLogs>(), names(&self.session));
         let (kept, name) = (runtime.settings.session_ttl, Bytes::from(call_name(&id)));
-        let named = logs.append(&*runtime.store, &log, name, NAMES, kept);
+        let owner = self.mcp.share();
+        let log = Log { name: &log, bound: NAMES, kept, owner: &owner };
+        let named = logs.append(&*runtime.store, log, name);
         if let (Ok(_), Ok(Some(call))) = join(named, self.mcp.open_call(&id, note)).await {
             lock(&self.open).insert(id, Open { call, answered: false });
         }

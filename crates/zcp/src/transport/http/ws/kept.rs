@@ -146,14 +146,14 @@ impl Kept {
         let number = self.said.load(Ordering::Relaxed) + 1;
         let note = Bytes::from(format!("{number} {text}"));
         let log = self.log();
-        match http.append(&log, note, KEEP).await {
+        match http.append(&self.session, &log, note, KEEP).await {
             // Its number alone: whoever misses the message cannot go on from before it.
             Err(StoreError::TooLarge { .. }) => {
                 // First: nothing that is noted says afterwards that it was answered.
                 if let Some(call) = self.calls.answered_by(text) {
                     call.close().await;
                 }
-                http.append(&log, Bytes::from(format!("{number} ")), KEEP).await?;
+                http.append(&self.session, &log, Bytes::from(format!("{number} ")), KEEP).await?;
             }
             noted => drop(noted?),
         }

@@ -115,7 +115,7 @@ async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<K
     claim.check(http, &kept).await?;
     kept.session.renew(&http.runtime, &entry).await.map_err(failed)?;
     let notice = Bytes::from(format!("@{}", kept.owner));
-    let noted = http.append(&mail(id), notice, MAIL).await;
+    let noted = http.append(&kept.session, &mail(id), notice, MAIL).await;
     let position = noted.map_err(failed)?;
     kept.conversation.tell_changes().await;
     let kept = Arc::new(kept);
@@ -165,7 +165,7 @@ pub(super) fn look_out(http: &Arc<Shared>, kept: &Arc<Kept>) {
             inbox.attend();
             while let Some(text) = inbox.pop() {
                 let letter = Bytes::from(format!("-{text}"));
-                match shared.append(&log, letter, MAIL).await {
+                match shared.append(&kept.session, &log, letter, MAIL).await {
                     Ok(_) => kept.calls.noted(&text),
                     Err(error) => {
                         tracing::warn!("a message of a conversation that moved is lost: {error}");
