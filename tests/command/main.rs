@@ -8,6 +8,7 @@ mod import;
 mod install;
 mod install_many;
 mod names;
+mod serving;
 mod shell;
 mod shown;
 mod terminal;

@@ -80,6 +80,12 @@ impl Socket {
         }
     }
 
+    /// The next frame, a ping too; none at the end. Panics after [`crate::PATIENCE`].
+    pub async fn frame(&mut self) -> Option<Message> {
+        let next = tokio::time::timeout(crate::PATIENCE, self.stream.next());
+        next.await.expect("the server said something in time")?.ok()
+    }
+
     /// Sends a request, and gives everything said up to its response, which is last.
     pub async fn exchange(&mut self, message: Value) -> Vec<Value> {
         let id = message["id"].clone();

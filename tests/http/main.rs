@@ -6,5 +6,6 @@ mod http;
 mod limits;
 mod replays;
 mod sessions;
+mod sockets;
 mod under_way;
 mod unread;

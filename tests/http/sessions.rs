@@ -536,6 +536,12 @@ async fn the_pages_of_an_operator_say_how_the_server_is() {
     for line in [
         r#"zcp_calls_total{op="call tool",outcome="ok"} 1"#,
         r#"zcp_calls_total{op="call tool",outcome="error"} 1"#,
+        r#"zcp_call_seconds_count{op="call tool"} 2"#,
+        r#"zcp_tool_calls_total{tool="test_simple_text",outcome="ok"} 1"#,
+        r#"zcp_tool_calls_total{tool="test_error_handling",outcome="error"} 1"#,
+        r#"zcp_tool_seconds_count{tool="test_simple_text"} 1"#,
+        &format!(r#"zcp_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),
+        "zcp_store_up 1",
         "zcp_sessions 1",
         "zcp_calls_running 0",
     ] {

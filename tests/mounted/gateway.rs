@@ -21,7 +21,7 @@ use zcp_client::{
     },
 };
 use zcp_gateway::{Gateway, LockFile, Mount, State};
-use zcp_tests::folder::Folder;
+use zcp_tests::{folder::Folder, http::HttpServer};
 
 /// A server in this process. Each connection is a conversation of its own.
 struct Near(Runtime);
@@ -218,12 +218,16 @@ async fn a_mount_that_goes_away_is_degraded_until_it_is_back() {
     let mount = Mount::command(["sh", "-c", FRAIL]).folder(&folder.0);
     let gateway = Gateway::builder().mount("far", mount).build().expect("no mistakes");
     let client = client(&gateway).await;
+    let http = HttpServer::new(Server::new("own").provide(gateway.clone())).await;
+    let numbers = async || http.get("/metrics").send().await.text().await;
     gateway.settle(Duration::from_secs(20)).await;
     assert_eq!(gateway.states()["far"], State::Ready);
+    assert!(numbers().await.contains("\nzcp_mount_up{mount=\"far\"} 1\n"));
     std::fs::write(&down, "").expect("it can be written");
     let result = client.tool("far_t").send().await;
     assert!(result.is_err() || result.is_ok_and(|result| result.is_error));
     until(&gateway, "far", |state| matches!(state, State::Degraded { .. })).await;
+    assert!(numbers().await.contains("\nzcp_mount_up{mount=\"far\"} 0\n"));
     // What is known of it stays listed.
     assert_eq!(names(&client).await, ["far_t"]);
     std::fs::remove_file(&down).expect("it is there");

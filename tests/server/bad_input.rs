@@ -269,6 +269,21 @@ async fn a_handshake_of_the_wrong_kind_opens_nothing() {
     server_answers(&server).await;
 }
 
+/// A client's name is for display: without one it is served, and one of the wrong type is a mistake.
+#[tokio::test]
+async fn a_client_need_not_say_who_it_is() {
+    let server = HttpServer::new(everything()).await;
+    let open = json!({ "protocolVersion": LAST, "capabilities": {} });
+    let answer = server.post(&request(1, "initialize", open)).send().await;
+    assert!(answer.headers.contains_key("mcp-session-id"));
+    let name = "io.modelcontextprotocol/clientInfo";
+    for wrong in [json!("me"), json!(["me"]), json!(7)] {
+        let list = zcp_tests::modern(1, "tools/list", json!({ "_meta": { name: wrong } }));
+        assert_eq!(code(&server.post(&list).send().await.json().await), INVALID_PARAMS);
+    }
+    server_answers(&server).await;
+}
+
 /// Notifications are never answered.
 #[tokio::test]
 async fn stray_notifications_and_responses_are_passed_over() {

@@ -8,6 +8,7 @@ mod handshake;
 mod listening;
 mod reporting;
 mod resources;
+mod roots;
 mod smoke;
 mod stateless;
 mod stdio;

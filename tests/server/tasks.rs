@@ -554,6 +554,60 @@ async fn an_older_client_is_asked_where_it_waits_for_the_result() {
     assert_eq!(text(&said.last().unwrap()["result"]), "a deleted");
 }
 
+/// The statuses of one task, up to its last.
+async fn statuses(mut next: impl AsyncFnMut() -> Value, task: &Value) -> Vec<Value> {
+    let mut all = vec![];
+    loop {
+        let said = next().await;
+        if said["method"] == "notifications/tasks/status" && said["params"]["taskId"] == *task {
+            all.push(said["params"]["status"].clone());
+            if ["completed", "failed", "cancelled"].iter().any(|end| said["params"]["status"] == *end) {
+                return all;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_older_client_is_told_of_its_tasks_without_waiting() {
+    let quick = || request(1, "tools/call", as_task("slow_compute", json!({ "seconds": 0.3 })));
+    // On a pipe.
+    let mut client = PipeClient::open(everything(), OLDER).await;
+    let task = client.ask(quick()).await["result"]["task"]["taskId"].clone();
+    let told = statuses(async || client.next().await, &task).await;
+    assert_eq!(told.last().unwrap(), "completed", "{told:?}");
+    // On a socket.
+    let (a, b) = zcp_tests::away::pair().await;
+    let mut socket = zcp_tests::socket::Socket::connect(&a, "").await;
+    socket.ask(zcp_tests::initialize(0, OLDER)).await;
+    let task = socket.ask(quick()).await["result"]["task"]["taskId"].clone();
+    let told = statuses(async || socket.next().await.unwrap(), &task).await;
+    assert_eq!(told.last().unwrap(), "completed", "{told:?}");
+    // On the stream of a session, by way of another server; and nobody else.
+    let (session, stranger) = (a.open(OLDER).await, a.open(OLDER).await);
+    let (mut stream, mut other) = (session.at(&b).get().send().await, stranger.get().send().await);
+    assert!(stream.event().await.is_some() && other.event().await.is_some());
+    let confirm = request(2, "tools/call", as_task("confirm_delete", json!({ "filename": "a" })));
+    let asking = session.ask(&confirm).await["result"]["task"]["taskId"].clone();
+    let task = session.ask(&quick()).await["result"]["task"]["taskId"].clone();
+    let cancel = json!({ "taskId": asking });
+    let mut asked = false;
+    while !asked {
+        let said = stream.message().await.unwrap();
+        asked = said["params"]["taskId"] == asking && said["params"]["status"] == "input_required";
+    }
+    session.ask(&request(3, "tasks/cancel", cancel)).await;
+    let mut ended = vec![];
+    while ended.len() < 2 {
+        let said = stream.message().await.unwrap();
+        if ["completed", "cancelled"].iter().any(|end| said["params"]["status"] == *end) {
+            ended.push(said["params"]["taskId"].clone());
+        }
+    }
+    assert!(ended.contains(&task) && ended.contains(&asking), "{ended:?}");
+    other.silent(std::time::Duration::from_millis(100)).await;
+}
+
 #[tokio::test]
 async fn an_older_client_cancels_a_task() {
     let mut client = PipeClient::open(everything(), OLDER).await;

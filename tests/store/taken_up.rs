@@ -104,21 +104,20 @@ async fn an_answered_or_cancelled_call_is_not_made_again() {
         while socket.next().await.expect("progress")["params"]["progressToken"] != label {}
     }
     socket.send(slow(3, "answered", 0.3)).await;
-    let mut said = 1 + until(&mut socket, 3).await.len();
+    until(&mut socket, 3).await;
     noted(&store, &id, 2).await;
     socket.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
     noted(&store, &id, 1).await;
     a.kill();
     let b = Replica::everything(&args).await;
-    let query = format!("?session={id}&last_event_id={}", said.min(2));
+    let query = format!("?session={id}&last_event_id=1");
     let mut socket = Socket::to(b.address(), &query, &[]).await.expect("it is taken up");
     // The one that was left is made again.
     while started(&mut socket, "left").await == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    said = 0;
     for label in ["cancelled", "answered"] {
-        assert_eq!(started(&mut socket, label).await, said, "{label}");
+        assert_eq!(started(&mut socket, label).await, 0, "{label}");
     }
 }
 
@@ -204,14 +203,12 @@ async fn two_resumes_of_a_dead_call_make_it_once() {
     let session = opened.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
     let begun = post(Some(session.clone()), slow(2, "both", 1.0)).send().await;
     let mut begun = begun.expect("it answers");
-    let mut said = String::new();
-    let last = loop {
-        let more = begun.chunk().await.expect("it goes on").expect("an event");
-        said.push_str(&String::from_utf8_lossy(&more));
-        if let Some(id) = said.lines().find_map(|line| line.strip_prefix("id: ")) {
-            break id.to_owned();
-        }
-    };
+    let mut first = String::new();
+    while !first.contains("id: ") || !first.ends_with("\n\n") {
+        let chunk = begun.chunk().await.expect("it goes on").expect("an event");
+        first += &String::from_utf8_lossy(&chunk);
+    }
+    let last = first.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id");
     replica.again().await;
     let rest = async || {
         let get = reqwest::Client::new().get(format!("http://{address}/mcp"));

@@ -139,6 +139,11 @@ impl Provider for Gateway {
     fn updated(&self) -> BoxStream<'static, String> {
         lock(&self.inner.updated).take().unwrap_or_else(|| pending().boxed())
     }
+
+    fn mounts(&self) -> Vec<(String, bool)> {
+        let states = self.states().into_iter();
+        states.map(|(name, state)| (name, matches!(state, State::Ready))).collect()
+    }
 }
 
 impl fmt::Debug for Gateway {

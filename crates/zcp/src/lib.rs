@@ -47,6 +47,7 @@ pub use runtime::{
     provider::{Live, Provider},
     rate::RateLimit,
     resource::{Contents, IntoContents, Resource},
+    roots::RootChanges,
     signature::Signature,
     skill::Skill,
     tasks::{End, Task, TaskOp, Tasks},
@@ -59,7 +60,7 @@ pub use server::{Error, Server};
 pub use shutdown::shutdown_signal;
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "http")]
-pub use transport::http::Http;
+pub use transport::http::{Endpoint, Http};
 pub use transport::{
     Transport,
     stdio::{Pipe, Stdio},

@@ -72,6 +72,7 @@ impl Server {
                 gates: vec![],
                 state: Extensions::new(),
                 store: Arc::new(Memory::default()),
+                is_shared: false,
                 keys: KeyRing::generate(),
                 layers: vec![],
             },
@@ -151,14 +152,14 @@ impl Server {
     }
 
     /// Where sessions, replay and used nonces are kept. Memory unless said otherwise.
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.parts.store = Arc::new(store);
-        self
+    pub fn store(self, store: impl Store) -> Self {
+        self.shared_store(Arc::new(store))
     }
 
-    /// Like [`store`](Self::store), with one that others use too.
+    /// Like [`store`](Self::store), with one that others use too. The log says when it goes away and
+    /// when it is back.
     pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
-        self.parts.store = store;
+        (self.parts.store, self.parts.is_shared) = (store, true);
         self
     }
 

@@ -1,6 +1,7 @@
 //! Where a server is, and the lines that connect clients with it.
 
 use super::{BAD, LINK, NAME, QUIET};
+use crate::cmd::operate::serve_limits::{Disabled, Limits};
 use serde_json::json;
 use std::{
     io::{self, Write},
@@ -13,16 +14,20 @@ pub(crate) fn serving(
     scripts: Option<(&str, &Path)>,
     http: Option<SocketAddr>,
     unix: Option<&Path>,
+    limits: &Limits,
     json: bool,
 ) -> io::Result<()> {
     let mut out = super::out();
     if json {
-        let url = |scheme: &str, path: &str| http.map(|at| format!("{scheme}://{at}{path}"));
+        let url = |scheme: &str, path: &str, endpoint| {
+            let at = http.filter(|_| limits.serves(endpoint));
+            at.map(|at| format!("{scheme}://{at}{path}"))
+        };
         let line = json!({
             "event": "serving",
-            "mcp": url("http", "/mcp"),
-            "websocket": url("ws", "/ws"),
-            "sse": url("http", "/sse"),
+            "mcp": url("http", "/mcp", Disabled::Mcp),
+            "websocket": url("ws", "/ws", Disabled::Ws),
+            "sse": url("http", "/sse", Disabled::Sse),
             "unix": unix,
         });
         writeln!(out, "{line}")?;
@@ -35,16 +40,21 @@ pub(crate) fn serving(
         None => writeln!(out, "{NAME}zcp{NAME:#} serves the demo")?,
     }
     if let Some(at) = http {
-        writeln!(out, "\n  MCP        {LINK}http://{at}/mcp{LINK:#}")?;
-        writeln!(out, "  WebSocket  {LINK}ws://{at}/ws{LINK:#}")?;
-        writeln!(
-            out,
-            "  HTTP+SSE   {LINK}http://{at}/sse{LINK:#} {QUIET}(clients of 2024){QUIET:#}"
-        )?;
-        writeln!(
-            out,
-            "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz  /metadata  /metrics"
-        )?;
+        writeln!(out)?;
+        if limits.serves(Disabled::Mcp) {
+            writeln!(out, "  MCP        {LINK}http://{at}/mcp{LINK:#}")?;
+        }
+        if limits.serves(Disabled::Ws) {
+            writeln!(out, "  WebSocket  {LINK}ws://{at}/ws{LINK:#}")?;
+        }
+        if limits.serves(Disabled::Sse) {
+            let old = "(clients of 2024)";
+            writeln!(out, "  HTTP+SSE   {LINK}http://{at}/sse{LINK:#} {QUIET}{old}{QUIET:#}")?;
+        }
+        let pages = [(Disabled::Metadata, "  /metadata"), (Disabled::Metrics, "  /metrics")];
+        let pages = pages.into_iter().filter(|(page, _)| limits.serves(*page));
+        let pages: String = pages.map(|(_, page)| page).collect();
+        writeln!(out, "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz{pages}")?;
     }
     if http.is_some_and(|at| at.ip().is_unspecified()) {
         let why = "Everybody on this network can call it, and nobody has to log in.";
@@ -53,7 +63,7 @@ pub(crate) fn serving(
     if let Some(path) = unix {
         writeln!(out, "\n  Socket     {LINK}{}{LINK:#}", path.display())?;
     }
-    if let Some(at) = http {
+    if let Some(at) = http.filter(|_| limits.serves(Disabled::Mcp)) {
         writeln!(out, "\nConnect a client:\n")?;
         for (client, line) in clients(scripts, &format!("http://{at}/mcp")) {
             writeln!(out, "  {QUIET}{client:<12}{QUIET:#} {line}")?;

@@ -75,11 +75,13 @@ pub enum Op {
     Resume,
     /// The session ends.
     Close,
+    /// The client says that its roots have changed.
+    RootsChanged,
 }
 
 impl Op {
     /// What metrics and traces call each kind of operation.
-    pub(crate) const LABELS: [&str; 21] = [
+    pub(crate) const LABELS: [&str; 22] = [
         "list tools",
         "list prompts",
         "list resources",
@@ -101,6 +103,7 @@ impl Op {
         "answer",
         "resume",
         "close",
+        "roots changed",
     ];
 
     /// What metrics and traces call it.
@@ -128,6 +131,7 @@ impl Op {
             Self::Answer { .. } => 18,
             Self::Resume => 19,
             Self::Close => 20,
+            Self::RootsChanged => 21,
         }
     }
 
@@ -152,7 +156,8 @@ impl Op {
             | Self::Cancel { .. }
             | Self::Answer { .. }
             | Self::Resume
-            | Self::Close => None,
+            | Self::Close
+            | Self::RootsChanged => None,
         }
     }
 }

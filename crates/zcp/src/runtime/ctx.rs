@@ -5,6 +5,7 @@ use super::{
     changes::Change,
     error::{CallError, Result},
     gate::Notes,
+    roots::RootChanges,
 };
 pub(crate) use super::{
     known::{About, Room},
@@ -228,6 +229,25 @@ impl Ctx {
             serde_json::from_value(answer).map_err(|error| malformed(&error))?;
         result.roots.retain(|root| root.uri.starts_with("file://"));
         Ok(result.roots)
+    }
+
+    /// Follows changes of the client's roots from now on: `notifications/roots/list_changed`, by
+    /// whichever server it arrives at. Until 2025-11-25; later clients say nothing of changes.
+    ///
+    /// ```no_run
+    /// # async fn example(ctx: zcp::Ctx) -> zcp::Result<()> {
+    /// let mut changes = ctx.root_changes().await;
+    /// loop {
+    ///     let roots = ctx.roots("roots").await?;
+    ///     println!("{} folders", roots.len());
+    ///     changes.changed().await;
+    /// }
+    /// # }
+    /// ```
+    pub async fn root_changes(&self) -> RootChanges {
+        let about = self.about();
+        let conversation = about.conversation.as_ref().map(|conversation| conversation.name());
+        RootChanges::of(about.runtime.store.clone(), conversation.as_deref()).await
     }
 
     /// Runs a side effect once, however often questions make the handler run again, and gives

@@ -120,7 +120,8 @@ impl Core {
             | Op::Cancel { .. }
             | Op::Answer { .. }
             | Op::Resume
-            | Op::Close => Outcome::Done,
+            | Op::Close
+            | Op::RootsChanged => Outcome::Done,
         }
     }
 

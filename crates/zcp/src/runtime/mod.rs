@@ -31,6 +31,7 @@ pub(crate) mod provider;
 pub(crate) mod rate;
 pub(crate) mod ready_tool;
 pub(crate) mod resource;
+pub(crate) mod roots;
 pub(crate) mod signature;
 pub(crate) mod skill;
 mod stop;
@@ -38,7 +39,11 @@ pub(crate) mod tasks;
 pub(crate) mod template;
 pub(crate) mod tool;
 
-use crate::{seal::KeyRing, store::Store, sync::lock};
+use crate::{
+    seal::KeyRing,
+    store::{Store, noticed::Noticed},
+    sync::lock,
+};
 use background::Background;
 use call::{Call, Fault, Outcome};
 use catalog::Catalog;
@@ -100,7 +105,7 @@ pub struct Shared {
     /// Looks after tasks, once there is a conversation.
     keeping: OnceLock<Background>,
     /// A provider may own what its catalog comes from.
-    _providers: Vec<Box<dyn Provider>>,
+    providers: Vec<Box<dyn Provider>>,
 }
 
 /// What can be set about every call.
@@ -144,12 +149,18 @@ pub(crate) struct Parts {
     pub(crate) gates: Vec<Arc<dyn Gate>>,
     pub(crate) state: Extensions,
     pub(crate) store: Arc<dyn Store>,
+    /// The store is not this process's own, and may go away.
+    pub(crate) is_shared: bool,
     pub(crate) keys: KeyRing,
     pub(crate) layers: Vec<Box<dyn FnOnce(Service) -> Service + Send>>,
 }
 
 impl Runtime {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(mut parts: Parts) -> Self {
+        let metrics = Metrics::default();
+        if parts.is_shared {
+            parts.store = Arc::new(Noticed::new(parts.store, metrics.store.clone()));
+        }
         let changes = Changes::new(parts.store.clone());
         let is_live = !parts.providers.is_empty() || !parts.gates.is_empty();
         let state = Arc::new(parts.state);
@@ -184,14 +195,14 @@ impl Runtime {
             store: parts.store,
             keys: Arc::new(parts.keys),
             changes,
-            metrics: Metrics::default(),
+            metrics,
             is_live,
             core,
             layered,
             shelf: Mutex::default(),
             watching,
             keeping: OnceLock::new(),
-            _providers: parts.providers,
+            providers: parts.providers,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -213,7 +224,8 @@ impl Runtime {
     }
 
     fn run(&self, call: Call) -> impl Future<Output = Outcome> + Send {
-        let timing = self.metrics.begin(&call.op);
+        let has_tool = |name: &str| self.core.catalog.borrow().find_tool(name).is_some();
+        let timing = self.metrics.begin(&call.op, has_tool);
         let work = match &self.layered {
             None => Either::Left(self.core.dispatch(call)),
             Some(service) => {
@@ -226,6 +238,13 @@ impl Runtime {
             }
         };
         Timed { work, timing: Some(timing) }
+    }
+
+    /// What happened, counted: the text Prometheus reads.
+    pub(crate) fn numbers(&self) -> String {
+        let mounts = self.shared.providers.iter().flat_map(|provider| provider.mounts());
+        mounts.for_each(|(name, is_up)| self.metrics.mounted(name, is_up));
+        self.metrics.encode()
     }
 
     /// Whether layers decide what is done.

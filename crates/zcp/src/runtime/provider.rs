@@ -15,6 +15,12 @@ pub trait Provider: Send + Sync + 'static {
     fn updated(&self) -> BoxStream<'static, String> {
         futures_util::stream::pending().boxed()
     }
+
+    /// The servers elsewhere that this provider speaks to, and whether each is there: `zcp_mount_up`
+    /// of the metrics.
+    fn mounts(&self) -> Vec<(String, bool)> {
+        vec![]
+    }
 }
 
 /// A provider whose catalog a program changes while it runs.

@@ -11,6 +11,8 @@ impl Gauge {
     pub(crate) fn inc(self) {}
 
     pub(crate) fn dec(self) {}
+
+    pub(crate) fn set(self, _: i64) {}
 }
 
 /// The counters of one runtime.
@@ -19,6 +21,7 @@ pub(crate) struct Metrics {
     pub(crate) sessions: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) connections: Gauge,
+    pub(crate) store: Gauge,
 }
 
 impl Metrics {
@@ -27,7 +30,9 @@ impl Metrics {
         "# EOF\n".to_owned()
     }
 
-    pub(crate) fn begin(&self, _: &Op) -> Timing<'_> {
+    pub(crate) fn mounted(&self, _: String, _: bool) {}
+
+    pub(crate) fn begin(&self, _: &Op, _: impl FnOnce(&str) -> bool) -> Timing<'_> {
         Timing(PhantomData)
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod counted_logs;
 mod expiring;
 pub mod memory;
 mod memory_log;
+pub(crate) mod noticed;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "sqlite")]

@@ -155,6 +155,11 @@ impl Redis {
 
     /// The same, for servers that share a Redis and nothing in it: each has a name.
     pub fn named(url: &str, name: &str) -> StoreResult<Self> {
+        if url.trim_start().to_ascii_lowercase().starts_with("rediss:") {
+            let why = "rediss:// is not supported: use redis:// on a private network, or through a \
+                TLS tunnel such as stunnel";
+            return Err(StoreError::Unavailable(why.to_owned()));
+        }
         let client = Client::open(url).map_err(|error| unavailable(&error))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(PATIENCE))

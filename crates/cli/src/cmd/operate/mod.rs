@@ -2,6 +2,7 @@
 
 pub(crate) mod health;
 pub(crate) mod serve;
+pub(crate) mod serve_limits;
 pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod store;

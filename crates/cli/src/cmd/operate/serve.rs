@@ -2,7 +2,7 @@
 
 use crate::{
     background::Background,
-    cmd::operate::store::Kept,
+    cmd::operate::{serve_limits::Limits, store::Kept},
     demo,
     mounts::{self, Mounts},
     print, project,
@@ -58,10 +58,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
 
-    /// Maximum number of HTTP connections from one address. Default: 2048, and no limit for this
-    /// machine. Raise it behind a proxy on another machine.
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) max_connections_per_address: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
 }
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -92,13 +90,13 @@ pub(crate) async fn run_with(
         }
         None => (demo::server(), None),
     };
-    let server = stored(server, &serve.kept).await?;
+    let server = stored(server, &serve).await?;
     let wires = Wires::open(&serve).await?;
     // With a client on standard output, only the client is spoken to.
     if !serve.stdio {
         let named = project.as_ref().map(|project| project.name.as_str());
         let named = named.zip(serve.folder.as_deref());
-        print::serving(named, wires.address(), serve.unix.as_deref(), json)?;
+        print::serving(named, wires.address(), serve.unix.as_deref(), &serve.limits, json)?;
     }
     let served = until_stopped(server, wires, json).await;
     if let Some(project) = project {
@@ -184,8 +182,10 @@ async fn mounted(scripts: Scripts, serve: &Serve) -> Result<(Server, Project)> {
 }
 
 /// The server with its sessions where they are to be kept.
-async fn stored(server: Server, kept: &Kept) -> Result<Server> {
-    let Some(store) = super::store::open(kept)? else { return Ok(server) };
+async fn stored(server: Server, serve: &Serve) -> Result<Server> {
+    let store = super::store::open(&serve.kept)?;
+    let server = serve.limits.of_server(server, store.as_ref());
+    let Some(store) = store else { return Ok(server) };
     let keys = KeyRing::kept_in(&*store).await?;
     Ok(server.shared_store(store).keys(keys))
 }
@@ -250,10 +250,7 @@ async fn bind(address: SocketAddr, serve: &Serve) -> Result<(Http, SocketAddr)> 
 fn guarded(http: Http, serve: &Serve) -> Http {
     let http = serve.allow_host.iter().fold(http, |http, host| http.allow_host(host));
     let http = serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin));
-    match serve.max_connections_per_address {
-        Some(limit) => http.max_connections_per_address(limit),
-        None => http,
-    }
+    serve.limits.of_http(http)
 }
 
 async fn told_to_stop() -> io::Result<()> {

@@ -5,6 +5,7 @@ use crate::{
     cases,
     cmd::operate::{
         serve::{self, Serve},
+        serve_limits::Limits,
         store::Kept,
     },
     print,
@@ -47,7 +48,7 @@ pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
         kept: Kept { data: None, store: None },
         allow_host: vec![],
         allow_origin: vec![],
-        max_connections_per_address: None,
+        limits: Limits::default(),
     };
     serve::run_with(serve, json, |scripts, background| {
         follow(scripts, background, json);

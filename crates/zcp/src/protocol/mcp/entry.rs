@@ -229,6 +229,10 @@ impl Incoming<'_> {
         let version = text(meta::PROTOCOL_VERSION, Some(version))?;
         let meta = params.meta.as_ref();
         let capabilities = mcp.clients.capabilities(meta.and_then(|meta| meta.capabilities))?;
+        if meta.and_then(|meta| meta.client_info).is_some_and(|info| !info.starts_with('{')) {
+            let why = format!("`{}` is not an object", meta::CLIENT_INFO);
+            return Err(RpcError::invalid_params(why));
+        }
         let says_version = match self.headers {
             Some(headers) => headers::check_version(headers, &version)?,
             None => false,

@@ -4,7 +4,7 @@
 use super::{
     Carried, Mcp, capabilities,
     entry::{Client, Entry, Then},
-    failed, render,
+    failed, forward, render,
     report::Report,
     session::{Remember, SUBSCRIBED_BYTES, SUBSCRIPTIONS},
     shared,
@@ -198,6 +198,18 @@ impl Mcp {
             let op = Op::Cancel { id: id.clone() };
             let cancel = move |mcp: &Self| session.cancel(&id, &mcp.runtime);
             return self.unanswered(op, notification.params, extensions, cancel);
+        }
+        if let Some(session) = self.session.clone()
+            && session.handshake().is_some()
+            && notification.method.is(Method::RootsChanged)
+        {
+            let runtime = self.runtime.clone();
+            let changed = move |_: &Self| {
+                let changed =
+                    async move { runtime.roots_changed(&session.conversation()).await };
+                forward::silently(changed)
+            };
+            return self.unanswered(Op::RootsChanged, notification.params, extensions, changed);
         }
         Frames::None
     }

@@ -1,7 +1,7 @@
 //! Pages for those who operate the server.
 
 use super::{
-    Shared,
+    Endpoint, Shared,
     status::{json, with_type},
 };
 use crate::{protocol::mcp::versions, runtime::call::ListKind};
@@ -49,10 +49,18 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
         .iter()
         .map(|(name, kind)| ((*name).to_owned(), catalog.digest(*kind).into()))
         .collect();
+    let addresses = [
+        (Endpoint::Mcp, "mcp", "/mcp"),
+        (Endpoint::WebSocket, "websocket", "/ws"),
+        (Endpoint::Sse, "sse", "/sse"),
+    ];
+    let addresses = addresses.iter().filter(|(endpoint, ..)| http.endpoints.contains(endpoint));
+    let addresses: serde_json::Map<_, _> =
+        addresses.map(|(_, name, path)| ((*name).to_owned(), (*path).into())).collect();
     let page = json!({
         "serverInfo": http.runtime.info,
         "protocolVersions": versions(&http.runtime),
-        "endpoints": { "mcp": "/mcp", "websocket": "/ws", "sse": "/sse" },
+        "endpoints": addresses,
         "digests": digests,
     });
     json(StatusCode::OK, json::text(&page))
@@ -61,5 +69,5 @@ pub(super) async fn metadata(State(http): State<Arc<Shared>>) -> Response {
 /// Numbers, for Prometheus.
 pub(super) async fn metrics(State(http): State<Arc<Shared>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    with_type(StatusCode::OK, kind, Body::from(http.runtime.metrics.encode()))
+    with_type(StatusCode::OK, kind, Body::from(http.runtime.numbers()))
 }

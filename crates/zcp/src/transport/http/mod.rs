@@ -68,6 +68,7 @@ pub struct Http {
     place: Place,
     guard: Guard,
     limits: Limits,
+    disabled: Vec<Endpoint>,
     session_header: HeaderName,
     layers: Vec<Wrap>,
 }
@@ -78,6 +79,27 @@ enum Place {
     Tcp(SocketAddr),
     Listener(TcpListener),
     Unix(PathBuf, u32),
+}
+
+/// What an [`Http`] server serves and can be told not to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// `/mcp`: Streamable HTTP.
+    Mcp,
+    /// `/ws`: WebSocket.
+    WebSocket,
+    /// `/sse` and `/messages`: HTTP+SSE of 2024-11-05.
+    Sse,
+    /// `/metadata`: what the server is and speaks.
+    Metadata,
+    /// `/metrics`: counters for Prometheus.
+    Metrics,
+}
+
+impl Endpoint {
+    const ALL: [Self; 5] =
+        [Self::Mcp, Self::WebSocket, Self::Sse, Self::Metadata, Self::Metrics];
 }
 
 /// How much and how long a client may take.
@@ -112,6 +134,8 @@ pub(crate) struct Shared {
     pub(crate) stateless: Mcp,
     pub(crate) sessions: Sessions,
     pub(crate) limits: Limits,
+    /// What is served beside health and readiness.
+    pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) session_header: HeaderName,
     /// The server is going: what would never end by itself ends now.
     pub(crate) closing: CancellationToken,
@@ -166,7 +190,8 @@ impl Http {
 
     fn at(place: Place, guard: Guard) -> Self {
         let session_header = HeaderName::from_static("x-zcp-session");
-        Self { place, guard, limits: Limits::default(), session_header, layers: vec![] }
+        let (limits, disabled, layers) = (Limits::default(), vec![], vec![]);
+        Self { place, guard, limits, disabled, session_header, layers }
     }
 
     /// Also answers requests for this host, such as `mcp.example.com`.
@@ -180,6 +205,21 @@ impl Http {
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.guard.origins.push(origin.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Does not serve an endpoint: requests to it get 404. Default: all are served. `/healthz` and
+    /// `/readyz` always are.
+    ///
+    /// ```
+    /// use zcp::{Endpoint, Http};
+    ///
+    /// let http = Http::new(([127, 0, 0, 1], 8787));
+    /// let http = http.disable(Endpoint::Sse).disable(Endpoint::Metadata);
+    /// ```
+    #[must_use]
+    pub fn disable(mut self, endpoint: Endpoint) -> Self {
+        self.disabled.push(endpoint);
         self
     }
 
@@ -281,28 +321,35 @@ impl Http {
     }
 
     fn door(self, runtime: Runtime, closing: CancellationToken, tracker: TaskTracker) -> Door {
+        let endpoints = Endpoint::ALL.into_iter().filter(|one| !self.disabled.contains(one));
+        let endpoints: Vec<Endpoint> = endpoints.collect();
+        let has_mcp = endpoints.contains(&Endpoint::Mcp);
         let shared = Arc::new(Shared {
             stateless: Mcp::stateless(runtime.clone(), closing.clone()),
             sessions: Sessions::new(runtime.clone(), closing.clone(), self.limits.sessions),
             limits: self.limits,
+            endpoints: endpoints.clone(),
             session_header: self.session_header,
             runtime,
             closing,
             tracker,
         });
         let router = Router::new()
-            .route(MCP, any(exchange::route_to))
-            .route(WS, get(ws::upgrade))
-            .route("/sse", get(sse2024::open))
-            .route("/messages", post(sse2024::post))
             .route("/healthz", get(endpoints::health))
-            .route("/readyz", get(endpoints::ready))
-            .route("/metadata", get(endpoints::metadata))
-            .route("/metrics", get(endpoints::metrics))
-            .with_state(shared.clone());
+            .route("/readyz", get(endpoints::ready));
+        let router = endpoints.into_iter().fold(router, |router, endpoint| match endpoint {
+            Endpoint::Mcp => router.route(MCP, any(exchange::route_to)),
+            Endpoint::WebSocket => router.route(WS, get(ws::upgrade)),
+            Endpoint::Sse => router
+                .route("/sse", get(sse2024::open))
+                .route("/messages", post(sse2024::post)),
+            Endpoint::Metadata => router.route("/metadata", get(endpoints::metadata)),
+            Endpoint::Metrics => router.route("/metrics", get(endpoints::metrics)),
+        });
+        let router = router.with_state(shared.clone());
         Door {
             guard: Arc::new(self.guard),
-            direct: self.layers.is_empty().then_some(shared),
+            direct: (has_mcp && self.layers.is_empty()).then_some(shared),
             router: self.layers.into_iter().fold(router, |router, layer| layer(router)),
         }
     }

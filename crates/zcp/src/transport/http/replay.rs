@@ -131,6 +131,7 @@ impl Replay {
             grown,
             at: after,
             last: after.position,
+            begins: false,
             texts: VecDeque::new(),
             opened: None,
             unread,
@@ -175,6 +176,8 @@ pub(super) struct Follow {
     at: EventId,
     /// The position of the stream's last entry so far.
     last: u64,
+    /// Its first entry is held.
+    begins: bool,
     /// Parts of the log's own entries: what one client missed may be the whole log. Each takes
     /// room until it is sent.
     texts: VecDeque<(EventId, Bytes)>,
@@ -210,9 +213,13 @@ impl Follow {
         Opened::read(std::str::from_utf8(self.opened.as_ref()?).ok()?)
     }
 
-    /// Nothing will be added: what is held is all there is.
+    /// Nothing will be added: what is held is all there is. Without the stream's beginning nobody
+    /// can say that.
     pub(super) async fn finish(&mut self) -> Result<(), Lost> {
         self.look().await?;
+        if !self.ended && !self.begins {
+            return Err(Lost::Unknown);
+        }
         self.ended = true;
         Ok(())
     }
@@ -244,6 +251,7 @@ impl Follow {
                 return Err(Lost::Unknown);
             }
             self.last = position.max(self.last);
+            self.begins |= before == 0;
             match mark {
                 OPENED => self.opened = Some(entry.slice_ref(text.as_bytes())),
                 ANSWERED | ENDED => self.opened = None,
