@@ -177,18 +177,22 @@ fn nameless(said: &[Value]) -> Vec<Value> {
 async fn same_on_every_wire(version: &'static str) {
     let pipe = on(Wire::Pipe, version, Answers::Json).await;
     check(&pipe, version);
-    let (http, stream, socket, unix, direct) = tokio::join!(
+    let (http, stream, socket, sse, unix, process, direct) = tokio::join!(
         on(Wire::Http, version, Answers::Json),
         on(Wire::Http, version, Answers::Stream),
         on(Wire::Socket, version, Answers::Json),
+        on(Wire::Sse, version, Answers::Json),
         on(Wire::Unix, version, Answers::Json),
+        on(Wire::Process, version, Answers::Json),
         on(Wire::Direct, version, Answers::Json),
     );
     for (wire, said) in [
         ("HTTP", http),
         ("HTTP as a stream", stream),
         ("WebSocket", socket),
+        ("HTTP+SSE", sse),
         ("a Unix socket", unix),
+        ("a process", process),
         ("in this process", direct),
     ] {
         assert_eq!(said.len(), pipe.len(), "{version} {wire}");

@@ -61,7 +61,7 @@ async fn serve_logs_when_the_store_goes_and_returns() {
     assert!(numbers().await.contains("\nzcp_store_up 1\n"));
     let log = std::fs::read_to_string(folder.0.join("log")).expect("it is there");
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    assert_eq!(lines("ERROR the store went away: "), 1, "{log}");
+    assert_eq!(lines("the store went away: "), 1, "{log}");
     assert_eq!(lines("the store is back"), 1, "{log}");
 }
 
@@ -87,6 +87,35 @@ async fn endpoints_are_switched_off_by_flags() {
     assert_eq!(post(&server, None, &initialize(1, "2025-11-25")).await.status(), 404);
     assert_eq!(page(&server, "/metadata").await.0, 404);
     assert_eq!(page(&server, "/metrics").await.0, 200);
+}
+
+/// As in a cluster: clients use a public name, and probes the address of a pod.
+#[tokio::test]
+async fn probes_may_name_any_host_and_metrics_an_address() {
+    let folder = Folder::new("probes");
+    let port = free_address().port();
+    let process = Command::new(zcp())
+        .args(["serve", "--json", "--http", &format!("0.0.0.0:{port}")])
+        .args(["--allow-host", "mcp.example.com"])
+        .stdout(File::create(folder.0.join("out")).expect("it is made"))
+        .spawn()
+        .expect("it starts");
+    let server = Replica::of(process, format!("127.0.0.1:{port}")).await;
+    let status = async |path: &str, host: &str| {
+        let get = reqwest::Client::new().get(url(&server, path)).header("host", host);
+        get.send().await.expect("it answers").status().as_u16()
+    };
+    for (path, host, expected) in [
+        ("/healthz", "10.1.2.3:8787", 200),
+        ("/readyz", "pod.example.net", 200),
+        ("/metrics", "10.1.2.3:8787", 200),
+        ("/metadata", "mcp.example.com", 200),
+        ("/metrics", "evil.example.net", 403),
+        ("/metadata", "evil.example.net", 403),
+        ("/sse", "10.1.2.3:8787", 403),
+    ] {
+        assert_eq!(status(path, host).await, expected, "{path} as {host}");
+    }
 }
 
 #[tokio::test]

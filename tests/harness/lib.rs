@@ -11,6 +11,7 @@ pub mod folder;
 mod guides;
 pub mod http;
 pub mod issuer;
+mod lined;
 pub mod matching;
 pub mod memory;
 pub mod pipe;

@@ -3,6 +3,8 @@
 use crate::http::{Answer, HttpServer};
 use http::StatusCode;
 use serde_json::Value;
+use std::collections::VecDeque;
+use zcp::wire::sse::{Decoder, Event};
 
 /// One open GET stream, and the address its messages go to.
 #[derive(Debug)]
@@ -57,6 +59,50 @@ impl<'a> OldClient<'a> {
             if said["id"] == message["id"] && said.get("method").is_none() {
                 return said;
             }
+        }
+    }
+}
+
+/// The same to a URL, for as long as it likes.
+#[derive(Debug)]
+pub(crate) struct OldStream {
+    client: reqwest::Client,
+    endpoint: String,
+    body: reqwest::Response,
+    decoder: Decoder,
+    waiting: VecDeque<Event>,
+}
+
+impl OldStream {
+    pub(crate) async fn connect(base: &str) -> Self {
+        let client = reqwest::Client::new();
+        let body = client.get(format!("{base}/sse")).send().await.expect("the server answers");
+        let (decoder, waiting) = (Decoder::default(), VecDeque::new());
+        let mut stream = Self { client, endpoint: String::new(), body, decoder, waiting };
+        stream.endpoint = format!("{base}{}", stream.event().await.data);
+        stream
+    }
+
+    pub(crate) async fn send(&self, message: &Value) {
+        let post = self.client.post(&self.endpoint).body(message.to_string());
+        let post = post.header("content-type", "application/json");
+        assert_eq!(post.send().await.expect("the server answers").status(), 202);
+    }
+
+    pub(crate) async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.event().await.data).expect("events are JSON")
+    }
+
+    /// The next event with data.
+    async fn event(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return event;
+            }
+            let chunk = tokio::time::timeout(crate::PATIENCE, self.body.chunk()).await;
+            let chunk = chunk.expect("in time").expect("it goes on").expect("it goes on");
+            let events = self.decoder.push(&chunk).into_iter();
+            self.waiting.extend(events.filter(|event| !event.data.is_empty()));
         }
     }
 }

@@ -1,13 +1,10 @@
 //! One client for every wire: the same messages, wherever they travel.
 
-use crate::{http::HttpServer, socket::Socket, unix::UnixServer};
+use crate::{http::HttpServer, lined::Lined, socket::Socket, sse2024::OldStream, unix::UnixServer};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use zcp::{
-    Mcp, Pipe, Runtime, Transport,
+    Mcp, Runtime,
     wire::{Message, Peer, header, sse::Decoder},
 };
 
@@ -16,10 +13,14 @@ use zcp::{
 pub enum Wire {
     /// One message a line.
     Pipe,
+    /// The same, to the fixture server in a process of its own, whatever else is served.
+    Process,
     /// HTTP on a port.
     Http,
     /// WebSocket.
     Socket,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
     /// HTTP on a Unix socket.
     Unix,
     /// Calls in this process.
@@ -41,11 +42,11 @@ impl Stage {
     pub async fn new(wire: Wire, runtime: Runtime) -> Self {
         let (mut http, mut unix) = (None, None);
         match wire {
-            Wire::Http | Wire::Socket => {
+            Wire::Http | Wire::Socket | Wire::Sse => {
                 http = Some(HttpServer::with(runtime.clone(), |http| http).await);
             }
             Wire::Unix => unix = Some(UnixServer::new(runtime.clone()).await),
-            Wire::Pipe | Wire::Direct => (),
+            Wire::Pipe | Wire::Process | Wire::Direct => (),
         }
         Self { wire, runtime, http, unix }
     }
@@ -56,9 +57,13 @@ impl Stage {
             (Wire::Socket, Some(http), _) => {
                 Link::Socket(Box::new(Socket::connect(http, "").await))
             }
+            (Wire::Sse, Some(http), _) => {
+                Link::Old(Box::new(OldStream::connect(&http.url("")).await))
+            }
             (_, Some(http), _) => Link::Http(Post::new(reqwest::Client::new(), http.url("/mcp"))),
             (_, _, Some(unix)) => Link::Http(Post::new(unix.client(), "http://zcp/mcp".into())),
             (Wire::Direct, ..) => Link::Direct(Mcp::new(self.runtime.clone())),
+            (Wire::Process, ..) => Link::Pipe(Lined::process()),
             _ => Link::Pipe(Lined::new(self.runtime.clone())),
         };
         let mut client = Client { version, link, mark: mark.to_owned(), sent: 0 };
@@ -93,6 +98,7 @@ enum Link {
     Pipe(Lined),
     Http(Post),
     Socket(Box<Socket>),
+    Old(Box<OldStream>),
     Direct(Mcp),
 }
 
@@ -105,6 +111,7 @@ impl Client {
             Link::Pipe(lined) => lined.send(&ready).await,
             Link::Http(post) => post.version = Some(self.version),
             Link::Socket(socket) => socket.send(ready.clone()).await,
+            Link::Old(stream) => stream.send(&ready).await,
             Link::Direct(mcp) => drop(direct(mcp, &ready)),
         }
         if let Link::Http(post) = &self.link {
@@ -149,6 +156,7 @@ impl Client {
             Link::Pipe(lined) => lined.close().await,
             Link::Http(post) => post.close().await,
             Link::Socket(socket) => socket.close().await,
+            Link::Old(stream) => drop(stream),
             Link::Direct(mcp) => mcp.close(),
         }
     }
@@ -201,6 +209,7 @@ impl Client {
         match &mut self.link {
             Link::Pipe(lined) => lined.send(&message).await,
             Link::Socket(socket) => socket.send(message).await,
+            Link::Old(stream) => stream.send(&message).await,
             Link::Direct(mcp) => frames = Some(direct(mcp, &message)),
             Link::Http(_) => (),
         }
@@ -208,6 +217,7 @@ impl Client {
             let next = match (&mut self.link, &mut frames) {
                 (Link::Pipe(lined), _) => lined.next().await,
                 (Link::Socket(socket), _) => socket.next().await.expect("the socket is open"),
+                (Link::Old(stream), _) => stream.next().await,
                 (_, frames) => {
                     let frame = frames.as_mut().expect("sent").next().await;
                     let frame = frame.expect("the response is last");
@@ -232,6 +242,7 @@ impl Client {
         match &mut self.link {
             Link::Pipe(lined) => lined.send(&answer).await,
             Link::Socket(socket) => socket.send(answer).await,
+            Link::Old(stream) => stream.send(&answer).await,
             Link::Direct(mcp) => drop(direct(mcp, &answer)),
             Link::Http(post) => assert_eq!(post.send(&answer).await.status(), 202),
         }
@@ -242,47 +253,6 @@ fn direct(mcp: &Mcp, message: &Value) -> zcp::wire::Frames {
     match Message::parse(message.to_string().into()) {
         Ok(Message::One(frame)) => mcp.send(frame, http::Extensions::new()),
         other => panic!("not a message: {other:?}"),
-    }
-}
-
-/// Lines to a server of its own task, and back.
-#[derive(Debug)]
-struct Lined {
-    input: DuplexStream,
-    output: Lines<BufReader<DuplexStream>>,
-    served: AbortOnDropHandle<()>,
-}
-
-impl Lined {
-    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
-    fn new(runtime: Runtime) -> Self {
-        let (input, server_input) = tokio::io::duplex(64 * 1024);
-        let (server_output, output) = tokio::io::duplex(64 * 1024);
-        let pipe = Pipe { input: server_input, output: server_output };
-        let serving = pipe.serve(runtime, CancellationToken::new());
-        let served = tokio::spawn(async move { serving.await.expect("pipes do not fail") });
-        Self {
-            input,
-            output: BufReader::new(output).lines(),
-            served: AbortOnDropHandle::new(served),
-        }
-    }
-
-    async fn send(&mut self, message: &Value) {
-        let line = format!("{message}\n");
-        let written = self.input.write_all(line.as_bytes()).await;
-        written.expect("the server reads");
-    }
-
-    async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(Duration::from_secs(30), self.output.next_line());
-        let line = line.await.expect("in time").expect("pipes do not fail");
-        serde_json::from_str(&line.expect("the pipe is open")).expect("every line is JSON")
-    }
-
-    async fn close(self) {
-        drop((self.input, self.output));
-        self.served.await.expect("the server did not panic");
     }
 }
 

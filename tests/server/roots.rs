@@ -74,7 +74,8 @@ async fn changed_roots_are_heard_of_on_another_server() {
     };
     let (a, b) = (server().await, server().await);
     let session = a.open(LAST).await;
-    let mut answer = session.post(&request(1, "tools/call", call("follow", json!({})))).send().await;
+    let mut answer =
+        session.post(&request(1, "tools/call", call("follow", json!({})))).send().await;
     let asked = answer.message().await.unwrap();
     assert_eq!(session.post(&response(&asked["id"], roots(1))).send().await.status, 202);
     assert_eq!(at(&b, &session.id, &changed()).send().await.status, 202);

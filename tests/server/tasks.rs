@@ -561,7 +561,10 @@ async fn statuses(mut next: impl AsyncFnMut() -> Value, task: &Value) -> Vec<Val
         let said = next().await;
         if said["method"] == "notifications/tasks/status" && said["params"]["taskId"] == *task {
             all.push(said["params"]["status"].clone());
-            if ["completed", "failed", "cancelled"].iter().any(|end| said["params"]["status"] == *end) {
+            if ["completed", "failed", "cancelled"]
+                .iter()
+                .any(|end| said["params"]["status"] == *end)
+            {
                 return all;
             }
         }

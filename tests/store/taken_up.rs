@@ -121,6 +121,29 @@ async fn an_answered_or_cancelled_call_is_not_made_again() {
     }
 }
 
+/// Its client is away when it is answered, and comes back to another server.
+#[tokio::test]
+async fn an_answer_that_waits_for_its_client_outlives_a_kill() {
+    let folder = Folder::new("taken-up-away");
+    let file = folder.0.join("state.sqlite");
+    let args = ["--data", &file.to_string_lossy()];
+    let mut a = Replica::everything(&args).await;
+    let store = Sqlite::open(&file).expect("it opens");
+    let (mut socket, id) = open(&a).await;
+    socket.send(slow(1, "away", 1.0)).await;
+    assert_eq!(socket.next().await.expect("progress")["params"]["progress"], 0.0);
+    noted(&store, &id, 1).await;
+    socket.cut();
+    noted(&store, &id, 0).await;
+    a.kill();
+    let b = Replica::everything(&args).await;
+    let query = format!("?session={id}&last_event_id=2");
+    let mut socket = Socket::to(b.address(), &query, &[]).await.expect("it is taken up");
+    let answer = until(&mut socket, 1).await.pop().expect("an answer");
+    assert_eq!(text(&answer["result"]), "away: computed for 1 seconds");
+    assert_eq!(started(&mut socket, "away").await, 0);
+}
+
 #[tokio::test]
 async fn a_call_that_the_layers_deny_is_not_made_again() {
     let folder = Folder::new("taken-up-denied");

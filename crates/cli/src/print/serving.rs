@@ -1,33 +1,34 @@
 //! Where a server is, and the lines that connect clients with it.
 
 use super::{BAD, LINK, NAME, QUIET};
-use crate::cmd::operate::serve_limits::{Disabled, Limits};
 use serde_json::json;
 use std::{
     io::{self, Write},
     net::SocketAddr,
     path::Path,
 };
+use zcp::Endpoint;
 
 /// Where the server is, and the exact lines to connect clients with.
 pub(crate) fn serving(
     scripts: Option<(&str, &Path)>,
     http: Option<SocketAddr>,
     unix: Option<&Path>,
-    limits: &Limits,
+    disabled: &[Endpoint],
     json: bool,
 ) -> io::Result<()> {
     let mut out = super::out();
+    let serves = |endpoint| !disabled.contains(&endpoint);
     if json {
         let url = |scheme: &str, path: &str, endpoint| {
-            let at = http.filter(|_| limits.serves(endpoint));
+            let at = http.filter(|_| serves(endpoint));
             at.map(|at| format!("{scheme}://{at}{path}"))
         };
         let line = json!({
             "event": "serving",
-            "mcp": url("http", "/mcp", Disabled::Mcp),
-            "websocket": url("ws", "/ws", Disabled::Ws),
-            "sse": url("http", "/sse", Disabled::Sse),
+            "mcp": url("http", "/mcp", Endpoint::Mcp),
+            "websocket": url("ws", "/ws", Endpoint::WebSocket),
+            "sse": url("http", "/sse", Endpoint::Sse),
             "unix": unix,
         });
         writeln!(out, "{line}")?;
@@ -41,29 +42,29 @@ pub(crate) fn serving(
     }
     if let Some(at) = http {
         writeln!(out)?;
-        if limits.serves(Disabled::Mcp) {
+        if serves(Endpoint::Mcp) {
             writeln!(out, "  MCP        {LINK}http://{at}/mcp{LINK:#}")?;
         }
-        if limits.serves(Disabled::Ws) {
+        if serves(Endpoint::WebSocket) {
             writeln!(out, "  WebSocket  {LINK}ws://{at}/ws{LINK:#}")?;
         }
-        if limits.serves(Disabled::Sse) {
+        if serves(Endpoint::Sse) {
             let old = "(clients of 2024)";
             writeln!(out, "  HTTP+SSE   {LINK}http://{at}/sse{LINK:#} {QUIET}{old}{QUIET:#}")?;
         }
-        let pages = [(Disabled::Metadata, "  /metadata"), (Disabled::Metrics, "  /metrics")];
-        let pages = pages.into_iter().filter(|(page, _)| limits.serves(*page));
+        let pages = [(Endpoint::Metadata, "  /metadata"), (Endpoint::Metrics, "  /metrics")];
+        let pages = pages.into_iter().filter(|(page, _)| serves(*page));
         let pages: String = pages.map(|(_, page)| page).collect();
         writeln!(out, "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz{pages}")?;
     }
-    if http.is_some_and(|at| at.ip().is_unspecified()) {
+    if http.is_some_and(|at| !at.ip().to_canonical().is_loopback()) {
         let why = "Everybody on this network can call it, and nobody has to log in.";
         writeln!(out, "\n  {BAD}{why}{BAD:#} Others reach it by this machine's name.")?;
     }
     if let Some(path) = unix {
         writeln!(out, "\n  Socket     {LINK}{}{LINK:#}", path.display())?;
     }
-    if let Some(at) = http.filter(|_| limits.serves(Disabled::Mcp)) {
+    if let Some(at) = http.filter(|_| serves(Endpoint::Mcp)) {
         writeln!(out, "\nConnect a client:\n")?;
         for (client, line) in clients(scripts, &format!("http://{at}/mcp")) {
             writeln!(out, "  {QUIET}{client:<12}{QUIET:#} {line}")?;

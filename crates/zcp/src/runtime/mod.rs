@@ -159,7 +159,9 @@ impl Runtime {
     pub(crate) fn new(mut parts: Parts) -> Self {
         let metrics = Metrics::default();
         if parts.is_shared {
-            parts.store = Arc::new(Noticed::new(parts.store, metrics.store.clone()));
+            let up = metrics.store.clone();
+            let tell = move |is_up: bool| _ = up.set(is_up.into());
+            parts.store = Arc::new(Noticed::new(parts.store, tell));
         }
         let changes = Changes::new(parts.store.clone());
         let is_live = !parts.providers.is_empty() || !parts.gates.is_empty();

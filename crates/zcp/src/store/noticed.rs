@@ -1,7 +1,6 @@
 //! A store whose absence is noticed: the log says when it goes away and when it is back.
 
 use super::{Bound, Entry, If, Store, StoreError, StoreResult};
-use crate::runtime::metrics::Gauge;
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream::BoxStream};
 use std::{
@@ -16,13 +15,13 @@ use std::{
 pub(crate) struct Noticed {
     store: Arc<dyn Store>,
     is_away: AtomicBool,
-    /// 1 while it is there.
-    up: Gauge,
+    /// Is told whether it is there when that changes.
+    tell: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Noticed {
-    pub(crate) fn new(store: Arc<dyn Store>, up: Gauge) -> Self {
-        Self { store, is_away: AtomicBool::new(false), up }
+    pub(crate) fn new(store: Arc<dyn Store>, tell: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        Self { store, is_away: AtomicBool::new(false), tell: Box::new(tell) }
     }
 
     fn notice<T>(&self, answer: StoreResult<T>) -> StoreResult<T> {
@@ -32,10 +31,10 @@ impl Noticed {
         {
             return answer;
         }
-        self.up.set(i64::from(!is_away));
+        (self.tell)(!is_away);
         match &answer {
-            Err(error) => tracing::error!("the store went away: {error}"),
-            Ok(_) => tracing::warn!("the store is back"),
+            Err(StoreError::Unavailable(why)) => tracing::error!("the store went away: {why}"),
+            _ => tracing::warn!("the store is back"),
         }
         answer
     }

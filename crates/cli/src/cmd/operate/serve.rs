@@ -96,7 +96,8 @@ pub(crate) async fn run_with(
     if !serve.stdio {
         let named = project.as_ref().map(|project| project.name.as_str());
         let named = named.zip(serve.folder.as_deref());
-        print::serving(named, wires.address(), serve.unix.as_deref(), &serve.limits, json)?;
+        let disabled = serve.limits.disabled();
+        print::serving(named, wires.address(), serve.unix.as_deref(), &disabled, json)?;
     }
     let served = until_stopped(server, wires, json).await;
     if let Some(project) = project {

@@ -57,10 +57,22 @@ pub(crate) enum Disabled {
     Metrics,
 }
 
+impl Disabled {
+    fn endpoint(self) -> Endpoint {
+        match self {
+            Self::Mcp => Endpoint::Mcp,
+            Self::Ws => Endpoint::WebSocket,
+            Self::Sse => Endpoint::Sse,
+            Self::Metadata => Endpoint::Metadata,
+            Self::Metrics => Endpoint::Metrics,
+        }
+    }
+}
+
 impl Limits {
-    /// Whether clients find an endpoint.
-    pub(crate) fn serves(&self, endpoint: Disabled) -> bool {
-        !self.disable.contains(&endpoint)
+    /// The endpoints that clients do not find.
+    pub(crate) fn disabled(&self) -> Vec<Endpoint> {
+        self.disable.iter().map(|disabled| disabled.endpoint()).collect()
     }
 
     /// The limits of HTTP alone.
@@ -73,15 +85,7 @@ impl Limits {
         let http = set(http, self.max_connections_per_address, Http::max_connections_per_address);
         let http = set(http, self.max_sessions, Http::max_sessions);
         let http = set(http, self.max_body, Http::max_body);
-        self.disable.iter().fold(http, |http, disabled| {
-            http.disable(match disabled {
-                Disabled::Mcp => Endpoint::Mcp,
-                Disabled::Ws => Endpoint::WebSocket,
-                Disabled::Sse => Endpoint::Sse,
-                Disabled::Metadata => Endpoint::Metadata,
-                Disabled::Metrics => Endpoint::Metrics,
-            })
-        })
+        self.disabled().into_iter().fold(http, Http::disable)
     }
 
     /// The limits of all transports.

@@ -98,8 +98,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    const ALL: [Self; 5] =
-        [Self::Mcp, Self::WebSocket, Self::Sse, Self::Metadata, Self::Metrics];
+    const ALL: [Self; 5] = [Self::Mcp, Self::WebSocket, Self::Sse, Self::Metadata, Self::Metrics];
 }
 
 /// How much and how long a client may take.
@@ -340,9 +339,9 @@ impl Http {
         let router = endpoints.into_iter().fold(router, |router, endpoint| match endpoint {
             Endpoint::Mcp => router.route(MCP, any(exchange::route_to)),
             Endpoint::WebSocket => router.route(WS, get(ws::upgrade)),
-            Endpoint::Sse => router
-                .route("/sse", get(sse2024::open))
-                .route("/messages", post(sse2024::post)),
+            Endpoint::Sse => {
+                router.route("/sse", get(sse2024::open)).route("/messages", post(sse2024::post))
+            }
             Endpoint::Metadata => router.route("/metadata", get(endpoints::metadata)),
             Endpoint::Metrics => router.route("/metrics", get(endpoints::metrics)),
         });

@@ -203,7 +203,7 @@ fn forget_later(
             }
             () = shared.closing.cancelled() => kept.stop(),
             () = taken.cancelled() => (),
-            never = kept.note_when_crowded(&shared) => match never {},
+            never = kept.note_while_away(&shared) => match never {},
         }
     });
 }

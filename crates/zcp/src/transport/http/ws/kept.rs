@@ -163,11 +163,17 @@ impl Kept {
         Ok(())
     }
 
-    /// Notes what waits, whenever others need its room.
-    pub(super) async fn note_when_crowded(&self, http: &Shared) -> Infallible {
+    /// Notes what waits for a client that is away: whenever others need its room, and at once if
+    /// another process could go on, which must not do again what was done.
+    pub(super) async fn note_while_away(&self, http: &Shared) -> Infallible {
         loop {
             let inbox = self.inbox.lock().await;
-            inbox.gives_way().await;
+            let is_due = self.is_saved.load(Ordering::Relaxed) && lock(&self.unnoted).is_some();
+            tokio::select! {
+                () = inbox.gives_way() => (),
+                () = std::future::ready(()), if is_due => (),
+                true = inbox.ready(), if self.is_saved.load(Ordering::Relaxed) => (),
+            }
             let unnoted = lock(&self.unnoted).take();
             let waiting = unnoted.into_iter().chain(std::iter::from_fn(|| inbox.pop()));
             for text in waiting {
@@ -320,7 +326,7 @@ mod tests {
         for _ in 0..3 {
             kept.conversation.pass_on(text.clone()).await;
         }
-        let noted = tokio::time::timeout(RETRY, kept.note_when_crowded(&http));
+        let noted = tokio::time::timeout(RETRY, kept.note_while_away(&http));
         assert!(noted.await.is_err() && kept.missed(&http, 0).await.unwrap().is_empty());
         // Others need its room: so many outboxes that it is not small among them.
         let others: Vec<_> = (0..5000).map(|_| counted_outbox(&http.runtime, true)).collect();
@@ -328,7 +334,7 @@ mod tests {
             other.push(text.clone());
             other.push(text.clone());
         }
-        let noted = tokio::time::timeout(RETRY, kept.note_when_crowded(&http));
+        let noted = tokio::time::timeout(RETRY, kept.note_while_away(&http));
         assert!(noted.await.is_err());
         assert_eq!(kept.missed(&http, 1).await.unwrap(), [text.clone(), text.clone()]);
         assert!(kept.inbox.lock().await.pop().is_none());
