@@ -14,3 +14,4 @@ mod stateless;
 mod stdio;
 mod tasks;
 mod tools;
+mod transports;
