@@ -3,6 +3,7 @@
 use super::{
     handshake::{Handshake, Handshakes},
     subscribed::{self, Subscribed},
+    tasks::ToldTasks,
 };
 use crate::{
     auth::{Caller, Principal, StoredCaller},
@@ -41,8 +42,6 @@ pub(crate) const SUBSCRIPTIONS: usize = 1000;
 pub(crate) const SUBSCRIBED_BYTES: usize = 64 * 1024;
 /// Pages one session's user may be on the way to.
 const VISITS: usize = 100;
-/// Tasks of which it is known what one session was told.
-const TASKS: usize = 64;
 
 /// One conversation's memory: small, for there may be many that do nothing. What must survive this
 /// process is in its record; the rest is about requests under way here.
@@ -82,8 +81,8 @@ struct Wishes {
     counted: Option<subscribed::Counted>,
     /// Pages the user was sent to, whose end the client is told of.
     visits: VecDeque<String>,
-    /// Tasks, and which status the client was told of each.
-    tasks: VecDeque<(String, TaskStatus)>,
+    /// Which status of its tasks the client was told.
+    tasks: ToldTasks,
 }
 
 impl Memory {
@@ -380,15 +379,7 @@ impl Session {
 
     /// Whether the client is still to be told that a task has a status.
     pub(crate) fn is_news(&self, task: &str, status: TaskStatus) -> bool {
-        let mut memory = lock(&self.memory);
-        let tasks = &mut memory.wishes().tasks;
-        let known = tasks.iter().position(|(known, _)| known == task);
-        let known = known.and_then(|at| tasks.remove(at));
-        tasks.push_back((task.to_owned(), status));
-        if tasks.len() > TASKS {
-            tasks.pop_front();
-        }
-        known.is_none_or(|(_, known)| known != status)
+        lock(&self.memory).wishes().tasks.is_news(task, status)
     }
 
     pub(crate) fn was_sent_to(&self, visit: &str) -> bool {

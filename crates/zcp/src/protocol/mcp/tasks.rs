@@ -25,7 +25,7 @@ use futures_util::{
 };
 use serde_json::{Map, Value, json};
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -44,6 +44,8 @@ use zcp_wire::{
 const LOOK: Duration = Duration::from_secs(5);
 /// How often the store is tried again while it is away.
 const RETRY: Duration = Duration::from_millis(500);
+/// Tasks of one session of which it is known what its client was told.
+const TOLD: usize = 64;
 /// What cursors of the list of tasks are bound to.
 const CURSOR: &[u8] = b"cursor:tasks";
 
@@ -311,6 +313,23 @@ fn tell(report: &Report, news: &[(u64, News)], seen: &mut u64) {
             News::Progress(done, total, words) => report.progress(*done, *total, words.as_deref()),
             News::Log(level, logger, data) => report.log(*level, logger.as_deref(), data.clone()),
         }
+    }
+}
+
+/// Tasks of one session, and which status its client was told of each.
+#[derive(Debug, Default)]
+pub(super) struct ToldTasks(VecDeque<(String, TaskStatus)>);
+
+impl ToldTasks {
+    /// Whether the client is still to be told that a task has a status. From now on it is not.
+    pub(super) fn is_news(&mut self, task: &str, status: TaskStatus) -> bool {
+        let known = self.0.iter().position(|(known, _)| known == task);
+        let known = known.and_then(|at| self.0.remove(at));
+        self.0.push_back((task.to_owned(), status));
+        if self.0.len() > TOLD {
+            self.0.pop_front();
+        }
+        known.is_none_or(|(_, known)| known != status)
     }
 }
 
