@@ -39,7 +39,7 @@ async fn large(ctx: Ctx) -> String {
 /// Two servers that share a store, and what lets calls go.
 async fn servers() -> (HttpServer, HttpServer, Arc<Notify>) {
     let store: Arc<dyn Store> = Arc::new(Memory::default());
-    let keys = KeyRing::kept_in(&*store).await.unwrap();
+    let keys = KeyRing::kept_in(&*store).await.expect("the store is there");
     let go = Arc::new(Notify::new());
     let server = || {
         let server = Server::new("large").tool(steps_of_three).tool(large).state(go.clone());
@@ -53,7 +53,10 @@ async fn next(answer: &mut Answer) -> (String, Value) {
     let event = answer.event().await.expect("it goes on");
     match event.data.is_empty() {
         true => Box::pin(next(answer)).await,
-        false => (event.id.expect("it has one"), serde_json::from_str(&event.data).unwrap()),
+        false => {
+            let said = serde_json::from_str(&event.data).expect("events are JSON");
+            (event.id.expect("it has one"), said)
+        }
     }
 }
 
