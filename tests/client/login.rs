@@ -13,8 +13,10 @@ use std::{
     time::Duration,
 };
 use tokio::process::Command;
-use zcp_client::{Client, Error, Failure, Http, OAuth, Sse2024, Vault, oauth::Url, wire::Revision};
-use zcp_tests::{everything, examples::zcp, folder::Folder, issuer::Issuer};
+use zcp_client::{
+    Client, Error, Failure, Http, OAuth, Sse2024, Vault, Ws, oauth::Url, wire::Revision,
+};
+use zcp_tests::{everything, examples::zcp, folder::Folder, issuer::Issuer, relay::Relay};
 
 fn vault(folder: &Folder) -> Vault {
     Vault::new(folder.0.join("zcp/tokens"))
@@ -313,4 +315,43 @@ async fn a_user_may_take_longer_than_a_server() {
     let builder = Client::builder("slow", "1").timeout(Duration::from_millis(300));
     let http = Http::new(issuer.url()).unwrap().oauth(oauth.unwrap());
     builder.connect(http).await.expect("it is reached");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_is_opened_with_a_token_and_resumed_with_a_newer_one() {
+    let (relay, folder) = (Relay::new("127.0.0.1:1").await, Folder::new("socket"));
+    let issuer = Issuer::behind(&relay, everything()).await;
+    let client = Client::connect(Ws::new(relay.ws()).oauth(by_user(Some(vault(&folder)))));
+    let client = client.await.expect("the user is asked");
+    // The token is worth nothing any more when the connection is lost.
+    issuer.known().valid.clear();
+    relay.cut();
+    assert!(!client.list_tools().await.expect("it goes on").is_empty());
+    {
+        let known = issuer.known();
+        assert_eq!((known.renewed, known.consents, known.spent_twice), (1, 1, 0));
+    }
+    client.close().await;
+    let quiet = OAuth::logged_in(vault(&folder), "log in first");
+    assert!(quiet.is_logged_in(&relay.ws()));
+}
+
+#[tokio::test]
+async fn a_websocket_without_a_login_says_how_to_log_in() {
+    let (issuer, folder) = (Issuer::new(everything(), json!({})).await, Folder::new("no-login"));
+    let url = issuer.url().replace("http:", "ws:").replace("/mcp", "/ws");
+    let output = run(&folder.0, &["ping", &url]).await;
+    assert_eq!(output.status.code(), Some(6));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains(&format!("zcp login {url}")), "{words}");
+    // A token that the user has shown is not replaced.
+    let output = run(&folder.0, &["ping", &url, "--header", "Authorization: Bearer none"]).await;
+    assert_eq!(output.status.code(), Some(6));
+    assert_eq!(issuer.known().clients.len(), 0);
+    // What `zcp login` does, without a browser.
+    let oauth = by_user(Some(vault(&folder)));
+    Client::connect(Ws::new(&*url).oauth(oauth)).await.expect("it is reached").close().await;
+    assert!(run(&folder.0, &["ping", &url]).await.status.success());
+    assert!(run(&folder.0, &["logout", &url]).await.status.success());
+    assert_eq!(run(&folder.0, &["ping", &url]).await.status.code(), Some(6));
 }

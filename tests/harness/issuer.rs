@@ -1,5 +1,6 @@
 //! A server that wants to know who calls, and whoever gives tokens for it.
 
+use crate::relay::Relay;
 use axum::{
     Json, Router,
     body::Body,
@@ -74,12 +75,23 @@ pub struct Known {
 
 impl Issuer {
     /// Starts them. Members of `described` change the issuer's description of itself.
-    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
     pub async fn new(server: Server, described: Value) -> Self {
+        Self::known_at(server, described, None).await
+    }
+
+    /// Starts them behind a relay: they are known by its address.
+    pub async fn behind(relay: &Relay, server: Server) -> Self {
+        let issuer = Self::known_at(server, json!({}), Some(relay.address)).await;
+        relay.lead_to(issuer.address);
+        issuer
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the handle aborts the task when dropped")]
+    async fn known_at(server: Server, described: Value, known_at: Option<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let known = Mutex::new(Known { lifetime: 3600, ..Known::default() });
-        let origin = format!("http://{address}");
+        let origin = format!("http://{}", known_at.unwrap_or(address));
         let shared = Arc::new(Shared { origin, described, known });
         let runtime = server.build().expect("the server has no mistakes");
         let mcp = Http::new(address).into_router(runtime, CancellationToken::new());

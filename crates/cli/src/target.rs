@@ -85,12 +85,32 @@ pub(crate) enum Way {
     Process(Process),
 }
 
+impl Way {
+    /// Whether a login would be used: the server has a URL, and no header says who calls.
+    fn wants_login(&self) -> bool {
+        match self {
+            Self::Http(http, _) => !http.has_header(&AUTHORIZATION),
+            Self::Ws(ws) => !ws.has_header(&AUTHORIZATION),
+            Self::Unix(_) | Self::Process(_) => false,
+        }
+    }
+
+    /// The same way with tokens, where a server can want them.
+    pub(crate) fn oauth(self, oauth: OAuth) -> Self {
+        match self {
+            Self::Http(http, url) => Self::Http(http.oauth(oauth), url),
+            Self::Ws(ws) => Self::Ws(ws.oauth(oauth)),
+            way => way,
+        }
+    }
+}
+
 /// Reaches the server that is meant.
 pub(crate) async fn reach(target: &Target, json: bool) -> Result<Client> {
     let way = match (way(target).map_err(usage)?, home::vault()) {
-        (Way::Http(http, url), Some(vault)) if !http.has_header(&AUTHORIZATION) => {
+        (way, Some(vault)) if way.wants_login() => {
             let hint = format!("log in with `zcp login {}`", target.server);
-            Way::Http(http.oauth(OAuth::logged_in(vault, hint)), url)
+            way.oauth(OAuth::logged_in(vault, hint))
         }
         (way, _) => way,
     };

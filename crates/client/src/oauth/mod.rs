@@ -199,14 +199,13 @@ impl OAuth {
 
     /// Gives the token for a server back, and forgets it. False when there was none.
     pub async fn log_out(&self, server: &str) -> Result<bool> {
-        let server = Url::parse(server)
-            .map_err(|error| Error::Unable(format!("`{server}` is no URL: {error}")))?;
+        let server = address(server).map_err(Error::Unable)?;
         self.shared.forget(&server).await.map_err(Error::Unable)
     }
 
     /// Whether there is a token for a server.
     pub fn is_logged_in(&self, server: &str) -> bool {
-        Url::parse(server).is_ok_and(|server| self.shared.has_token(&server))
+        address(server).is_ok_and(|server| self.shared.has_token(&server))
     }
 
     /// Changes when somebody else may have logged in.
@@ -284,6 +283,18 @@ impl OAuth {
         }
         unreachable!("the loop ends by a return")
     }
+}
+
+/// The URL of a server, as tokens know it: that of a WebSocket has the scheme of HTTP.
+pub(crate) fn address(text: &str) -> Result<Url, String> {
+    let mut url = Url::parse(text).map_err(|error| format!("`{text}` is no URL: {error}"))?;
+    let scheme = match url.scheme() {
+        "ws" => "http",
+        "wss" => "https",
+        _ => return Ok(url),
+    };
+    url.set_scheme(scheme).map_err(|()| format!("`{text}` has no host"))?;
+    Ok(url)
 }
 
 /// Why a request has no answer.

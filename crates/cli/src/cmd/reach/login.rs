@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::json;
 use std::error::Error;
-use zcp_client::{Http, OAuth, Vault, oauth::Registration};
+use zcp_client::{OAuth, Vault, oauth::Registration};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The token is kept in a file only you can read, and renewed when it ends.
@@ -43,7 +43,7 @@ pub(crate) struct Logout {
 }
 
 pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> {
-    let (http, url) = remote(&login.target)?;
+    let (way, url) = remote(&login.target)?;
     let opens = !login.no_browser;
     // Whoever logs in may want to be somebody else.
     let mut oauth = OAuth::browser(move |page| print::login(page.as_str(), opens && open(page)))
@@ -59,7 +59,7 @@ pub(crate) async fn run(login: Login, json: bool) -> Result<(), Box<dyn Error>> 
     if !login.scope.is_empty() {
         oauth = oauth.scopes(login.scope);
     }
-    let way = Way::Http(http.oauth(oauth.clone()), url.clone());
+    let way = way.oauth(oauth.clone());
     let client = target::connect(target::client(&login.target, json)?, way).await?;
     let reached = client.ping().await;
     client.close().await;
@@ -89,11 +89,12 @@ fn vault() -> Result<Vault, Box<dyn Error>> {
     home::vault().ok_or_else(|| "there is no home to keep a login in: set XDG_DATA_HOME".into())
 }
 
-fn remote(target: &Target) -> Result<(Http, String), Box<dyn Error>> {
+fn remote(target: &Target) -> Result<(Way, String), Box<dyn Error>> {
     match target::way(target).map_err(usage)? {
-        Way::Http(http, url) => Ok((http, url)),
+        Way::Http(http, url) => Ok((Way::Http(http, url.clone()), url)),
+        Way::Ws(ws) => Ok((Way::Ws(ws), target.server.clone())),
         _ => {
-            let why = "only servers at http and https addresses are logged in to";
+            let why = "only servers at http, https, ws and wss addresses are logged in to";
             Err(usage(format!("`{}`: {why}", target.server).into()))
         }
     }

@@ -3,7 +3,7 @@
 use super::Ws;
 use crate::{
     error::{Error, Failure, Result},
-    oauth::OAuth,
+    oauth::{self, OAuth},
     support::{http_error::explain, limits},
     transport::{
         Fate,
@@ -56,18 +56,13 @@ pub(super) struct Door {
 
 impl Door {
     pub(super) fn of(ws: &Ws) -> Result<Self> {
-        let wrong = |why: String| Error::Unable(format!("`{}` is no WebSocket URL: {why}", ws.url));
-        let mut server = Url::parse(&ws.url).map_err(|error| wrong(error.to_string()))?;
-        let is_encrypted = match server.scheme() {
-            "ws" => false,
-            "wss" => true,
-            _ => return Err(wrong("it does not begin with `ws:` or `wss:`".into())),
-        };
-        let scheme = if is_encrypted { "https" } else { "http" };
-        server.set_scheme(scheme).map_err(|()| wrong("it has no host".into()))?;
+        if !ws.url.starts_with("ws:") && !ws.url.starts_with("wss:") {
+            return Err(Error::Unable(format!("`{}` is not a ws or wss URL", ws.url)));
+        }
+        let mut server = oauth::address(&ws.url).map_err(Error::Unable)?;
         server.set_fragment(None);
         let mut client = builder(&ws.headers).http1_only();
-        if !is_encrypted {
+        if server.scheme() == "http" {
             // Proxies upgrade no connection that they can read.
             client = client.no_proxy();
         }

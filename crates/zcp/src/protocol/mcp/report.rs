@@ -31,7 +31,7 @@ use std::{
 use tokio::time::Instant;
 use zcp_wire::{
     Frame, Method, Notification, Request, RpcError,
-    downgrade::downgrade_question,
+    downgrade::{downgrade_question, upgrade_answer},
     error::URL_ELICITATION_REQUIRED,
     json,
     mcp::{
@@ -302,6 +302,10 @@ impl Report {
             return Reply::Refused(why);
         }
         let read = serde_json::from_str(&answer).map_err(|error| error.to_string());
+        let read = read.map(|mut answer| {
+            upgrade_answer(&mut answer, &asked, self.entry.revision);
+            answer
+        });
         match read.and_then(|answer| fits(&asked, &answer).map(|()| answer)) {
             Ok(answer) => Reply::Answer(answer),
             Err(why) => {
