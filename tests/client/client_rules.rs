@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -189,6 +189,41 @@ async fn every_request_repeats_its_method_and_what_it_names_as_headers() {
     client.request("x/y", json!({ "name": "a name" })).await.expect("an answer");
     let (_, headers) = actor.asked("x/y").pop().expect("it was asked");
     assert_eq!((&headers["mcp-method"], headers.get("mcp-name")), (&"x/y".parse().unwrap(), None));
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::Write::write(&mut *self.0.lock().expect("no panic while held"), bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_tool_whose_headers_nobody_can_send_is_left_out_and_logged() {
+    let actor = Actor::new(|_, _| {
+        let mut listed = mirrored_tool("not a\nheader");
+        let good = mirrored_tool("City")["tools"][0].clone();
+        listed["tools"][0]["name"] = "odd".into();
+        listed["tools"].as_array_mut().expect("a list").push(good);
+        said(listed)
+    });
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+    let tools = client(&actor).await.list_tools().await.expect("the others are listed");
+    assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["x"]);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).expect("text");
+    let line = log.lines().find(|line| line.contains("\"odd\"")).expect("it is logged");
+    assert!(line.contains("WARN") && line.contains("left out"), "{line}");
+    assert!(!log.contains("\"x\""), "{log}");
 }
 
 #[tokio::test]

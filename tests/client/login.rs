@@ -355,3 +355,43 @@ async fn a_websocket_without_a_login_says_how_to_log_in() {
     assert!(run(&folder.0, &["logout", &url]).await.status.success());
     assert_eq!(run(&folder.0, &["ping", &url]).await.status.code(), Some(6));
 }
+
+#[tokio::test]
+async fn given_credentials_are_for_one_issuer_after_a_restart_too() {
+    let described = json!({ "token_endpoint_auth_methods_supported": ["client_secret_basic"] });
+    let server = Issuer::new(everything(), described.clone()).await;
+    let other = Issuer::new(everything(), described).await;
+    let folder = Folder::new("bound");
+    let origin = |issuer: &Issuer| format!("http://{}", issuer.address);
+    let given = || OAuth::client_credentials("me", "secret");
+    let client = connect(&server, given().kept_in(vault(&folder))).await.expect("it is reached");
+    client.close().await;
+    assert_eq!(server.known().by_credentials, 1);
+    // From now on the server names somebody else, to a client that was started anew.
+    server.known().named = Some(origin(&other));
+    let error = connect(&server, given().kept_in(vault(&folder))).await.expect_err("not to them");
+    assert!(denied(&error).contains("is not who the credentials are for"), "{error}");
+    // The user says whom they are for, whatever the server names.
+    let error = connect(&server, given().issuer(origin(&server))).await.expect_err("not to them");
+    assert!(denied(&error).contains(&origin(&server)), "{error}");
+    assert_eq!(other.known().by_credentials, 0, "they were not shown");
+    let to_other = given().issuer(origin(&other)).kept_in(vault(&folder));
+    // Its tokens are not for this server.
+    connect(&server, to_other).await.expect_err("it gives none");
+    // Whoever logs out may begin anew.
+    given().kept_in(vault(&folder)).log_out(&server.url()).await.expect("it is forgotten");
+    server.known().named = None;
+    connect(&server, given().kept_in(vault(&folder))).await.expect("it is reached");
+}
+
+#[tokio::test]
+async fn a_client_with_a_site_of_its_own_registers_as_web() {
+    for (redirect, expected) in
+        [("https://app.example.com/back", "web"), ("http://127.0.0.1:1/callback", "native")]
+    {
+        let issuer = Issuer::new(everything(), json!({})).await;
+        let oauth = OAuth::user(redirect, browse).expect("a URL");
+        connect(&issuer, oauth).await.expect("it is reached");
+        assert_eq!(issuer.known().clients[0]["application_type"], expected, "{redirect}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod client;
 mod client_limits;
+mod client_questions;
 mod client_rules;
 mod client_sessions;
 mod client_sockets;

@@ -64,6 +64,10 @@ pub struct Known {
     pub renews_in_vain: bool,
     /// Scopes a call needs.
     pub needs: Option<String>,
+    /// Tokens that were asked for with credentials.
+    pub by_credentials: usize,
+    /// Who the server says gives tokens for it, if not this issuer.
+    pub named: Option<String>,
     /// Scopes that were asked for, consent by consent.
     pub scopes: Vec<String>,
     /// What the user is sent back with, if not with what is right.
@@ -166,7 +170,8 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 
 async fn resource(State(shared): State<Arc<Shared>>) -> Json<Value> {
     let origin = &shared.origin;
-    Json(json!({ "resource": origin, "authorization_servers": [origin] }))
+    let issuer = shared.lock().named.clone().unwrap_or_else(|| origin.clone());
+    Json(json!({ "resource": origin, "authorization_servers": [issuer] }))
 }
 
 async fn description(State(shared): State<Arc<Shared>>) -> Json<Value> {
@@ -235,6 +240,10 @@ async fn token(State(shared): State<Arc<Shared>>, Form(form): Form<Params>) -> R
             }
             _ => refused("invalid_grant"),
         },
+        "client_credentials" => {
+            known.by_credentials += 1;
+            known.tokens(false).into_response()
+        }
         "refresh_token" => {
             if !known.refresh.remove(&form["refresh_token"]) {
                 known.spent_twice += 1;

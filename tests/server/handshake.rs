@@ -437,3 +437,19 @@ async fn errors_have_the_code_of_their_revision() {
         }
     }
 }
+
+#[tokio::test]
+async fn initialized_may_be_told_by_its_short_name() {
+    for version in HANDSHAKES {
+        let mut client = PipeClient::new(everything());
+        client.ask(initialize("open", version)).await;
+        client.send(notification("initialized", json!({}))).await;
+        // It is no request, by no name.
+        for name in ["initialized", "notifications/initialized"] {
+            let answer = client.ask(request(name, name, json!({}))).await;
+            assert_eq!(answer["error"]["code"], -32601, "{version}: {answer}");
+        }
+        let tools = client.ask(request("tools", "tools/list", json!({}))).await;
+        assert!(tools["result"]["tools"].is_array(), "{version}: {tools}");
+    }
+}

@@ -99,6 +99,7 @@ impl Builder {
     }
 
     /// The folders a server may know of, as `file://` URIs the user has agreed to.
+    /// [`Client::set_roots`] replaces them later.
     pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.settings.handlers.answers.roots(roots.into_iter().collect());
         self

@@ -259,7 +259,11 @@ const _: () = {
 };
 
 /// Names that are not of the specification, and what their senders mean.
-const MISTAKEN: &[(&str, Method)] = &[("completions/complete", Method::Complete)];
+const MISTAKEN: &[(&str, Method)] = &[
+    ("completions/complete", Method::Complete),
+    ("elicitation/request", Method::Elicit),
+    ("initialized", Method::Initialized),
+];
 
 impl Method {
     /// The method of a name, whatever the revision.

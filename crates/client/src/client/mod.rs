@@ -22,6 +22,7 @@ use zcp_wire::{
         logging::Level,
         prompts::{GetPromptResult, Prompt},
         resources::{ReadResourceResult, Resource, ResourceTemplate},
+        roots::Root,
         subscriptions::Filter,
         tools::Tool,
     },
@@ -156,6 +157,20 @@ impl Client {
             ));
         }
         self.ask::<Value>(Method::SetLevel, json!({ "level": level })).await.map(drop)
+    }
+
+    /// Replaces the folders that the server may know of. A server with sessions, until 2025-11-25,
+    /// is told that they changed, and asks for them; a newer one asks when it needs them.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not a `file://` URI, or the client was made without
+    /// [`Builder::roots`](crate::Builder::roots), so that no server asks for them.
+    pub async fn set_roots(&self, roots: impl IntoIterator<Item = Root>) -> Result<()> {
+        let answers = &self.connection.settings.handlers.answers;
+        answers.change_roots(roots.into_iter().collect()).map_err(Error::Unable)?;
+        self.connection.tell(Method::RootsChanged).await;
+        Ok(())
     }
 
     /// Makes any request, and gives its result as it came.

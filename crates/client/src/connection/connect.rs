@@ -209,7 +209,7 @@ async fn initialize(settings: &Settings, opened: &Opened, offer: Revision) -> Re
     };
     let params = Map::from_iter([
         ("protocolVersion".to_owned(), json!(offer.as_str())),
-        ("capabilities".to_owned(), json!(settings.capabilities())),
+        ("capabilities".to_owned(), json!(settings.capabilities(true))),
         ("clientInfo".to_owned(), json!(settings.info)),
     ]);
     let (id, extensions) = (settings.ids.next(), opening(HeaderMap::new()));

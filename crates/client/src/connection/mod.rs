@@ -81,6 +81,15 @@ impl Connection {
         Ok(link)
     }
 
+    /// Tells the server something, if its revision has a message for it and the link is open: a
+    /// server that is reached anew asks for what it wants to know.
+    pub(crate) async fn tell(&self, method: Method) {
+        let link = self.now();
+        if link.server.has(method) && !link.is_lost() {
+            events::notify(&*link.peer, link.server.revision, method).await;
+        }
+    }
+
     /// Sends a request whose answer nobody waits for, if the link is open. `when` says whether it
     /// is still to be sent; what it gives is held until the answer is there.
     pub(crate) fn send_in_background<T, F>(

@@ -71,9 +71,9 @@ impl Settings {
         }
     }
 
-    /// What the server is told this side can do.
-    pub(crate) fn capabilities(&self) -> ClientCapabilities {
-        let mut all = self.handlers.answers.capabilities();
+    /// What the server is told this side can do, in the handshake of a session or with a request.
+    pub(crate) fn capabilities(&self, in_session: bool) -> ClientCapabilities {
+        let mut all = self.handlers.answers.capabilities(in_session);
         if !self.extensions.is_empty() {
             all.0.insert("extensions".into(), Value::Object(self.extensions.clone()));
         }

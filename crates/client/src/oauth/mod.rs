@@ -160,6 +160,13 @@ impl OAuth {
         })
     }
 
+    /// Shows credentials that were given beforehand to this issuer, and to no other. Without this,
+    /// they are for the first issuer that the server names; a [`Vault`] keeps which one that was.
+    #[must_use]
+    pub fn issuer(self, issuer: impl Into<String>) -> Self {
+        self.change(|shared| shared.issuer = Some(issuer.into()))
+    }
+
     /// What the client is called where it registers.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {

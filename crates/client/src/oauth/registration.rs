@@ -12,6 +12,7 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
+use url::Host;
 
 /// What an authorization server knows a client by.
 #[derive(Clone, Serialize, Deserialize)]
@@ -91,6 +92,18 @@ impl Registration {
         }
         None
     }
+}
+
+/// What kind of client is sent back there, by OpenID Connect Dynamic Client Registration: a `web`
+/// client has a site of its own, a `native` one is on its user's machine.
+fn application_type(redirect: &Url) -> &'static str {
+    let is_local = match redirect.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => true,
+    };
+    if redirect.scheme() == "https" && !is_local { "web" } else { "native" }
 }
 
 fn encoded(text: &str) -> String {
@@ -186,7 +199,7 @@ impl Shared {
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": method,
-            "application_type": "native",
+            "application_type": application_type(redirect),
         });
         let request =
             self.policy.post(self.policy.safe(place)?, "application/json", wish.to_string())?;
@@ -219,5 +232,24 @@ impl Shared {
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clients_with_a_site_of_their_own_register_as_web() {
+        for (redirect, expected) in [
+            ("https://app.example.com/back", "web"),
+            ("http://127.0.0.1:1/callback", "native"),
+            ("http://[::1]:1/callback", "native"),
+            ("https://localhost/callback", "native"),
+            ("com.example.app:/back", "native"),
+            ("http://app.example.com/back", "native"),
+        ] {
+            assert_eq!(application_type(&Url::parse(redirect).unwrap()), expected, "{redirect}");
+        }
     }
 }

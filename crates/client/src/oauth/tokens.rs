@@ -29,6 +29,8 @@ pub(super) struct Shared {
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) proofs: Option<Proofs>,
     pub(super) vault: Option<Vault>,
+    /// Who credentials that were given beforehand are for.
+    pub(super) issuer: Option<String>,
     /// What was kept is not used.
     pub(super) is_anew: bool,
     // A std mutex: never held across an await.
@@ -80,6 +82,7 @@ impl Shared {
             scopes: None,
             proofs: None,
             vault: None,
+            issuer: None,
             is_anew: false,
             state: Mutex::default(),
             turn: Arc::default(),
@@ -108,18 +111,42 @@ impl Shared {
         }
     }
 
-    /// Credentials that were given beforehand are shown to the first who gives tokens for the
-    /// server, and to nobody whom the server names later.
-    fn trusts(&self, issuer: &str) -> Result<(), String> {
+    /// Credentials that were given beforehand are shown to the issuer they are said to be for. If
+    /// nobody said, that is the first one that the server names, and nobody whom it names later,
+    /// after a restart neither.
+    fn trusts(&self, server: &Url, issuer: &str) -> Result<(), String> {
         let is_given = match &self.grant {
             Grant::User { known, .. } => known.beforehand.is_some(),
             _ => true,
         };
-        let mut state = self.lock();
-        let trusted = state.trusted.get_or_insert_with(|| issuer.to_owned());
-        match !is_given || trusted == issuer {
-            true => Ok(()),
-            false => Err(format!("`{issuer}` is not who the credentials are for: `{trusted}`")),
+        if !is_given {
+            return Ok(());
+        }
+        let known = self.issuer.clone().or_else(|| self.lock().trusted.clone());
+        let trusted = known.or_else(|| self.kept_issuer(server)).unwrap_or_else(|| {
+            self.keep_issuer(server, issuer);
+            issuer.to_owned()
+        });
+        let is_it = trusted == issuer;
+        let why = format!(
+            "`{issuer}` is not who the credentials are for: `{trusted}`. If it is right, name it with \
+            `OAuth::issuer`, or log out first"
+        );
+        self.lock().trusted = Some(trusted);
+        if is_it { Ok(()) } else { Err(why) }
+    }
+
+    /// The issuer of an earlier run. A user who logs in anew may have other credentials.
+    fn kept_issuer(&self, server: &Url) -> Option<String> {
+        let vault = self.vault.as_ref().filter(|_| !self.is_anew)?;
+        vault.load(Kept::Issuer(server.as_str()))
+    }
+
+    fn keep_issuer(&self, server: &Url, issuer: &str) {
+        if let Some(vault) = &self.vault
+            && let Err(error) = vault.save(Kept::Issuer(server.as_str()), &issuer)
+        {
+            tracing::warn!("the issuer of these credentials is not kept: {error}");
         }
     }
 
@@ -241,12 +268,15 @@ impl Shared {
     /// Forgets the token of a server, and gives it back to whoever gave it.
     pub(super) async fn forget(&self, server: &Url) -> Result<bool, String> {
         let _turn = self.turn(server).await;
+        if let Some(vault) = &self.vault {
+            vault.remove(Kept::Issuer(server.as_str())).map_err(|error| error.to_string())?;
+        }
         let is_ours = self.lock().server.as_ref().is_none_or(|other| other == server);
         let here = self.current().filter(|_| is_ours);
         let Some(token) = self.kept(server).map(Arc::new).or(here) else { return Ok(false) };
         if is_ours {
             let mut state = self.lock();
-            state.token = None;
+            (state.token, state.trusted) = (None, None);
             state.logins += 1;
         }
         if let Some(vault) = &self.vault {
@@ -296,7 +326,7 @@ impl Shared {
         }
         self.policy.begin_at(server, asked.from).await;
         let found = metadata::find(&self.policy, server, asked.challenge).await?;
-        self.trusts(&found.issuer)?;
+        self.trusts(server, &found.issuer)?;
         // A token of another issuer, or with too few rights, cannot be renewed into one that will
         // do.
         if let Some(token) = now.filter(|token| token.is_worth_renewing())

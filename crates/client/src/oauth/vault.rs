@@ -27,6 +27,8 @@ pub(super) enum Kept<'a> {
     Token(&'a str),
     /// The client that an issuer knows.
     Client(&'a str),
+    /// The issuer that credentials for a server are shown to.
+    Issuer(&'a str),
 }
 
 impl Vault {
@@ -39,6 +41,7 @@ impl Vault {
         let (kind, of) = match what {
             Kept::Token(server) => ("token", server),
             Kept::Client(issuer) => ("client", issuer),
+            Kept::Issuer(server) => ("issuer", server),
         };
         let digest = Sha256::digest(of);
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();

@@ -4,7 +4,12 @@ use super::form;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+};
 use zcp_wire::{
     Method, MethodName, RpcError,
     mcp::{
@@ -28,7 +33,8 @@ pub(crate) struct Answers {
     visits: bool,
     sample: Option<Handler<CreateMessage, CreateMessageResult>>,
     sample_tools: bool,
-    roots: Option<Vec<Root>>,
+    /// What they are now. None: they are not declared.
+    roots: Option<Arc<Mutex<Vec<Root>>>>,
 }
 
 fn handler<Q, A, F>(handle: impl Fn(Q) -> F + Send + Sync + 'static) -> Handler<Q, A>
@@ -58,7 +64,7 @@ impl Answers {
     }
 
     pub(crate) fn roots(&mut self, roots: Vec<Root>) {
-        self.roots = Some(roots);
+        self.roots = Some(Arc::new(Mutex::new(roots)));
     }
 
     pub(crate) fn sample_tools(&mut self) {
@@ -67,15 +73,27 @@ impl Answers {
 
     /// Says what is wrong with what was given.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let wrong = self.roots.iter().flatten().find(|root| !root.uri.starts_with("file://"));
-        match wrong {
-            Some(root) => Err(format!("`{}` is no root: roots are file:// URIs", root.uri)),
-            None => Ok(()),
-        }
+        self.roots_now().as_deref().map_or(Ok(()), check_roots)
     }
 
-    /// What the server is told it may ask.
-    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+    /// Replaces the roots.
+    pub(crate) fn change_roots(&self, roots: Vec<Root>) -> Result<(), String> {
+        check_roots(&roots)?;
+        let declared = self.roots.as_ref().ok_or_else(|| {
+            "this client declared no roots: begin with `Builder::roots`, which may be none"
+                .to_owned()
+        })?;
+        *declared.lock().unwrap_or_else(PoisonError::into_inner) = roots;
+        Ok(())
+    }
+
+    fn roots_now(&self) -> Option<Vec<Root>> {
+        let roots = self.roots.as_ref()?;
+        Some(roots.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// What the server is told it may ask. `in_session`: it will be told when roots change.
+    pub(crate) fn capabilities(&self, in_session: bool) -> ClientCapabilities {
         let mut all = Map::new();
         if self.elicit.is_some() {
             let modes = match self.visits {
@@ -89,14 +107,15 @@ impl Answers {
             all.insert("sampling".into(), tools);
         }
         if self.roots.is_some() {
-            all.insert("roots".into(), json!({}));
+            let changes = if in_session { json!({ "listChanged": true }) } else { json!({}) };
+            all.insert("roots".into(), changes);
         }
         ClientCapabilities(all)
     }
 
     /// Answers a question, by its method.
     pub(crate) async fn answer(&self, method: &MethodName, params: &Value) -> Answer<Value> {
-        match (method.known(), &self.elicit, &self.sample, &self.roots) {
+        match (method.known(), &self.elicit, &self.sample, self.roots_now()) {
             (Some(Method::Ping), ..) => Ok(json!({})),
             (Some(Method::Elicit), Some(elicit), ..) => {
                 written(&self.elicitation(elicit, read(params)?).await?)
@@ -106,9 +125,7 @@ impl Answers {
                 self.check_sampling(&question).map_err(RpcError::invalid_params)?;
                 written(&sample(question).await?)
             }
-            (Some(Method::ListRoots), _, _, Some(roots)) => {
-                written(&ListRootsResult { roots: roots.clone() })
-            }
+            (Some(Method::ListRoots), _, _, Some(roots)) => written(&ListRootsResult { roots }),
             _ => Err(RpcError::method_not_found(method)),
         }
     }
@@ -173,6 +190,13 @@ impl Answers {
     }
 }
 
+fn check_roots(roots: &[Root]) -> Result<(), String> {
+    match roots.iter().find(|root| !root.uri.starts_with("file://")) {
+        Some(root) => Err(format!("`{}` is no root: roots are file:// URIs", root.uri)),
+        None => Ok(()),
+    }
+}
+
 fn read<T: for<'de> Deserialize<'de>>(params: &Value) -> Answer<T> {
     T::deserialize(params).map_err(RpcError::invalid_params)
 }
@@ -183,6 +207,6 @@ fn written<T: Serialize>(answer: &T) -> Answer<Value> {
 
 impl fmt::Debug for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").field("capabilities", &self.capabilities()).finish()
+        f.debug_struct("Answers").field("capabilities", &self.capabilities(false)).finish()
     }
 }

@@ -69,7 +69,7 @@ impl Stateless {
     /// Writes what a session would remember of this client.
     fn describe(&self, settings: &Settings, about: &mut Map<String, Value>) {
         about.insert(meta::PROTOCOL_VERSION.into(), self.revision.as_str().into());
-        about.insert(meta::CLIENT_CAPABILITIES.into(), json!(settings.capabilities()));
+        about.insert(meta::CLIENT_CAPABILITIES.into(), json!(settings.capabilities(false)));
         if settings.say_info {
             about.insert(meta::CLIENT_INFO.into(), json!(settings.info));
         }

@@ -96,9 +96,12 @@ mod tests {
             unconfirmed.push(unwritten.try_recv().unwrap(), false);
         };
         let mut unconfirmed = Unconfirmed::default();
-        let _ = [Some(1), None, Some(2), None].map(|one| write(&mut unconfirmed, one));
+        for one in [Some(1), None, Some(2), None] {
+            write(&mut unconfirmed, one);
+        }
         let mark = unconfirmed.mark();
-        let _ = [Some(3), None].map(|one| write(&mut unconfirmed, one));
+        write(&mut unconfirmed, Some(3));
+        write(&mut unconfirmed, None);
         unconfirmed.reached(&Id::number(2));
         assert_eq!(unconfirmed.written.len(), 3);
         unconfirmed.confirm(&mark);
