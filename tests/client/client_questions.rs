@@ -37,13 +37,13 @@ impl Overheard {
     }
 
     fn said(&self, what: &str) -> usize {
-        self.said.lock().unwrap().iter().filter(|text| text.contains(what)).count()
+        self.said.lock().expect("no panic").iter().filter(|text| text.contains(what)).count()
     }
 }
 
 impl Peer for Overheard {
     fn send(&self, frame: Frame, extensions: Extensions) -> Frames {
-        self.said.lock().unwrap().push(frame.clone().into_text().to_string());
+        self.said.lock().expect("no panic").push(frame.clone().into_text().to_string());
         let (asked, frames) = (self.asked, self.mcp.send(frame, extensions));
         Frames::stream(frames.map(asked))
     }

@@ -322,7 +322,8 @@ async fn a_silent_socket_is_found_out_and_resumed() {
     let silencing = async {
         until("it runs", || gate.begun() == 1).await;
         // It stays open, and nothing comes through.
-        (relay.lose_to_server(), relay.lose_to_client());
+        relay.lose_to_server();
+        relay.lose_to_client();
         gate.open.add_permits(1);
     };
     let (said, ()) = tokio::join!(client.call::<String>("pass", json!({})), silencing);
