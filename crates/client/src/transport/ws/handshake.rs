@@ -70,11 +70,13 @@ impl Door {
         Ok(Self { client, server, oauth: ws.oauth.clone(), max_message: ws.max_message })
     }
 
-    /// Opens a connection. `query` is added to that of the URL.
+    /// Opens a connection. `query` is added to that of the URL, which may say the same already.
     pub(super) async fn open(&self, query: &[(&str, &str)]) -> Result<Connected, Failure> {
         let mut url = self.server.clone();
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
+        for (name, value) in query {
+            if !self.server.query_pairs().any(|(known, _)| known == *name) {
+                url.query_pairs_mut().append_pair(name, value);
+            }
         }
         let (key, fate) = (generate_key(), Fate::default());
         let get = || {
