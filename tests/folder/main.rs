@@ -1,7 +1,9 @@
 //! A folder of scripts as a server.
 
 mod authors;
+mod first_process;
 mod mcp_bash;
+mod mcp_bash_differences;
 mod mcp_bash_rules;
 mod pages;
 mod policy;

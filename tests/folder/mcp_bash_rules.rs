@@ -630,7 +630,7 @@ async fn a_program_others_could_write_closes_the_project() {
         let refused = client.ask(request(1, "tools/call", call("fine", json!({})))).await;
         assert_eq!(refused["result"]["isError"], true, "{refused}");
     };
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o664))
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o646))
         .expect("it is ours");
     closed("chmod go-w").await;
     fs::rename(&path, folder.0.join("elsewhere.sh")).expect("it is ours");

@@ -327,6 +327,7 @@ impl Folder {
         };
         let following = follow(tasks.clone(), watch, root, host.clone(), own, changes);
         tasks.spawn(stop.clone().run_until_cancelled_owned(following));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(run::orphans::reap()));
         let updated = Mutex::new(Some(updated));
         Ok(Scripts {
             catalog,

@@ -91,6 +91,7 @@ impl ScriptTool {
         let mut output = maker.result(ran, keep).await;
         if let Some(contract) = &contract {
             output.content.extend(contract.embedded(&job.files).await);
+            mcp_bash::link_page(&mut output, &script.manifest, ctx);
         }
         redact::hide(&mut output, &job.secrets);
         self.schemas.check_output(script, &output)?;

@@ -1,7 +1,7 @@
 //! A script: its file, what is said of it, and how it is started. Plain data.
 
 use crate::{
-    compat::mcp_bash::{Contract, ProjectContext, ToolContext},
+    compat::mcp_bash::{self, Contract, ProjectContext, ToolContext},
     host::{Environment, Host},
     manifest::{
         Form, Manifest,
@@ -36,8 +36,8 @@ pub(crate) struct Script {
     pub(crate) launch: Result<(PathBuf, Vec<String>), String>,
     /// How it differs from others, if it is written for mcp-bash.
     pub(crate) contract: Option<Contract>,
-    /// How many bytes of its output are shown.
-    shown: u64,
+    /// What holds where it says nothing.
+    defaults: Defaults,
 }
 
 impl Script {
@@ -83,7 +83,7 @@ impl Script {
             launch,
             form,
             is_request,
-            shown: shown(&said, contract.as_ref(), environment),
+            defaults: defaults(contract.as_ref(), environment),
             contract,
             path: found.path,
             head: found.head,
@@ -137,13 +137,9 @@ impl Script {
         Ceilings::of(&self.manifest.limits, self.manifest.sandbox.is_some())
     }
 
-    fn defaults(&self) -> Defaults {
-        self.contract.as_ref().map_or_else(Defaults::default, |contract| contract.defaults)
-    }
-
     /// How long a call may take.
     pub(super) fn allowed(&self, ctx: &Ctx) -> Allowed {
-        let (said, defaults) = (&self.manifest, self.defaults());
+        let (said, defaults) = (&self.manifest, self.defaults);
         let asked = self
             .contract
             .as_ref()
@@ -157,7 +153,8 @@ impl Script {
 
     /// How many bytes of its output are shown.
     pub(super) fn shown(&self) -> usize {
-        usize::try_from(self.shown.min(MOST_OUTPUT)).unwrap_or(usize::MAX)
+        let shown = self.manifest.limits.output.unwrap_or(self.defaults.output);
+        usize::try_from(shown.min(MOST_OUTPUT)).unwrap_or(usize::MAX)
     }
 
     /// What its contract needs to know of it.
@@ -173,11 +170,17 @@ impl Script {
     }
 }
 
-/// How many bytes of a script's output are shown: as it says, or its contract, or the server.
-fn shown(said: &Manifest, contract: Option<&Contract>, environment: &Environment) -> u64 {
-    let contract = contract.map(|contract| contract.defaults.output);
-    let said = said.limits.output.or(contract).or_else(|| environment.shown_output());
-    said.unwrap_or(defaults::OUTPUT)
+/// What holds for a script that says nothing: as its contract has it, or the server's variables.
+fn defaults(contract: Option<&Contract>, environment: &Environment) -> Defaults {
+    let usual = Defaults::default();
+    contract.map_or_else(
+        || Defaults {
+            timeout: mcp_bash::seconds(environment, mcp_bash::TIMEOUT).unwrap_or(usual.timeout),
+            output: environment.shown_output().unwrap_or(usual.output),
+            ..usual
+        },
+        |contract| contract.defaults,
+    )
 }
 
 /// A command that was said: `{file}` is the script, which comes last otherwise, unless there is

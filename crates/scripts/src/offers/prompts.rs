@@ -121,7 +121,8 @@ impl Maker {
             (None, Source::Program(_)) => vec![],
         };
         let mut name = said.name.clone().unwrap_or_else(|| scan::stem(file));
-        if said.name.is_none() {
+        // `manual.prompt.txt` is called `manual.prompt` where mcp-bash had it.
+        if said.name.is_none() && !self.project.is_mcp_bash {
             name = name.strip_suffix(".prompt").unwrap_or(&name).to_owned();
         }
         let entry = json!({

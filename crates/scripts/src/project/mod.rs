@@ -147,7 +147,7 @@ impl Project {
             Some(read_value(&root.join("package.json")).ok()?["version"].as_str()?.to_owned())
         });
         let mut project = Self {
-            is_mcp_bash: server.is_dir(),
+            is_mcp_bash: server.is_dir() || mcp_bash::names_project(root, env),
             wants_roots: shared(root).any(|text| mcp_bash::wants_roots(&text)),
             is_flat: !FOLDERS.iter().any(|name| place(root, &elsewhere, name).is_dir()),
             root: root.to_path_buf(),

@@ -98,8 +98,10 @@ fn about(project: &Project) -> Vec<Setting> {
 
 fn times(project: &Project, environment: &Environment) -> [Setting; 2] {
     let said = &project.defaults;
-    let variable =
-        |name: &str| mcp_bash::seconds(environment, name).filter(|_| project.is_mcp_bash);
+    let variable = |name: &str| {
+        let counts = project.is_mcp_bash || name == mcp_bash::TIMEOUT;
+        mcp_bash::seconds(environment, name).filter(|_| counts)
+    };
     let chosen = |name, said: Option<Duration>, variable_name: &str, otherwise| {
         let (value, from) = match (said, variable(variable_name)) {
             (Some(said), _) => (said, OWN),

@@ -7,6 +7,7 @@ pub(crate) mod concurrency;
 pub(crate) mod exit_status;
 mod fair_pool;
 mod leader;
+pub(crate) mod orphans;
 mod proc_stat;
 mod process;
 mod process_tree;

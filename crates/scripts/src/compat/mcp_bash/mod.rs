@@ -12,6 +12,7 @@ mod roots;
 mod tool_metadata;
 
 use crate::{
+    content,
     host::{Environment, Host},
     manifest::{
         Form, Manifest, ServerInfo,
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 pub(crate) use contract_call::Call;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
@@ -28,7 +29,7 @@ use std::{
     time::Duration,
 };
 pub(crate) use tool_metadata::metadata;
-use zcp::{Ctx, Result};
+use zcp::{Ctx, Output, Result};
 use zcp_policy::Allowlist;
 
 /// The variable that says where a project is.
@@ -136,9 +137,24 @@ impl Contract {
     }
 }
 
+/// Links the page of a tool in its result, for clients that show pages.
+pub(crate) fn link_page(output: &mut Output, said: &Manifest, ctx: &Ctx) {
+    let page = said.meta.as_ref().and_then(|meta| meta.get("ui")?.get("resourceUri"));
+    if let Some(page) = page.filter(|_| ctx.client().extension(content::UI_EXTENSION)) {
+        output.meta.entry("ui").or_insert_with(|| json!({ "resourceUri": page }));
+    }
+}
+
 /// Whether a script's text says that it wants to know where its client works.
 pub(crate) fn wants_roots(text: &str) -> bool {
     WANTS_ROOTS.iter().any(|word| text.contains(word))
+}
+
+/// Whether the variable that names a project names this one: it is written for mcp-bash then, even
+/// if it has no `server.d/`.
+pub(crate) fn names_project(root: &Path, env: &BTreeMap<String, String>) -> bool {
+    let named = env.get(PROJECT_ROOT).filter(|path| !path.is_empty());
+    named.is_some_and(|path| Path::new(path).canonicalize().is_ok_and(|path| path == root))
 }
 
 /// Where variables say that a folder of a project is.

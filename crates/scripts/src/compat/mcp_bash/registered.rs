@@ -3,7 +3,11 @@
 use super::{
     ALLOW_HOOKS, PROJECT_ROOT, is_remote_token, is_true, json_tool, means_yes, moved_folder, number,
 };
-use crate::{call_files::open_regular, host::Host, spawn};
+use crate::{
+    call_files::{open_regular, read_text},
+    host::Host,
+    spawn,
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -265,14 +269,78 @@ pub(crate) fn is_safe(file: &Path, root: &Path) -> Result<(), String> {
         if about.uid() != own {
             return wrong("it belongs to somebody else");
         }
-        if about.mode() & 0o022 != 0 {
+        if about.mode() & 0o002 != 0 {
             return wrong("others may write it: chmod go-w");
+        }
+        if about.mode() & 0o020 != 0 && !is_private(about.gid(), own) {
+            return wrong("its group may write it, which may have others in it: chmod g-w");
         }
     }
     Ok(())
 }
 
+/// Whether a group is its user's own, as most systems make one for each user: files are then made
+/// so that the group may write them (umask 002).
+#[cfg(unix)]
+fn is_private(group: u32, user: u32) -> bool {
+    let read = |path| read_text(Path::new(path), LONGEST).unwrap_or_default();
+    is_own_group(group, user, &read("/etc/passwd"), &read("/etc/group"))
+}
+
+/// The same by the text of the files that say who is in which group. Users and groups that are kept
+/// elsewhere are not known, so only a group that is called as its user is their own.
+#[cfg(unix)]
+fn is_own_group(group: u32, user: u32, users: &str, groups: &str) -> bool {
+    let number = |field: Option<&&str>| field.and_then(|text| text.parse::<u32>().ok());
+    let is = |id: u32, fields: &[&str]| number(fields.get(2)) == Some(id);
+    let users = lines(users);
+    let own = users.iter().find(|fields| is(user, fields));
+    let Some(name) = own.and_then(|fields| fields.first().copied()) else { return false };
+    let is_alone = |fields: &Vec<&str>| {
+        let members = fields.get(3).copied().unwrap_or_default().split(',');
+        fields.first() == Some(&name)
+            && members.into_iter().all(|one| one.is_empty() || one == name)
+    };
+    let is_others = |fields: &Vec<&str>| !is(user, fields) && number(fields.get(3)) == Some(group);
+    let groups = lines(groups);
+    groups.iter().find(|fields| is(group, fields)).is_some_and(is_alone)
+        && !users.iter().any(is_others)
+}
+
+/// The fields of each line.
+#[cfg(unix)]
+fn lines(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split(':').collect()).collect()
+}
+
 #[cfg(not(unix))]
 pub(crate) fn is_safe(_: &Path, _: &Path) -> Result<(), String> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_group_of_its_user_alone_may_write() {
+        let users = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:/bin/sh\n\
+                     eve:x:1002:1003::/:/bin/sh\n";
+        let groups = "root:x:0:\nusers:x:100:\nann:x:1000:ann\nbob:x:1001:ann\neve:x:1003:\n";
+        for (group, user, is_own) in [
+            (1000, 1000, true),
+            (0, 0, true),
+            (1003, 1002, true),
+            // It is called like nobody, has somebody else in it, or is not known.
+            (100, 1001, false),
+            (1001, 1001, false),
+            (1003, 1000, false),
+            (4711, 1000, false),
+            (1000, 4711, false),
+        ] {
+            assert_eq!(is_own_group(group, user, users, groups), is_own, "{group} {user}");
+        }
+        let users = format!("{users}mal:x:1009:1000::/:/bin/sh\n");
+        assert!(!is_own_group(1000, 1000, &users, groups));
+    }
 }
