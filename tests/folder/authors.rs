@@ -310,3 +310,32 @@ async fn how_much_is_shown_is_a_setting() {
         assert_eq!(text(&result(&mut client, "much", json!({})).await).len(), length);
     }
 }
+
+#[tokio::test]
+async fn a_sandbox_says_what_it_may_read() {
+    let folder = Folder::new("may-read");
+    write(&folder, "elsewhere/secret.txt", "secret");
+    let reads = "# Reads.\n# @sandbox read /etc/hosts\ncat \"$(dirname \"$ZCP_PROJECT\")/elsewhere/secret.txt\"";
+    write(&folder, "project/tools/read.sh", reads);
+    let project = folder.0.join("project");
+    let scripts = Scripts::folder(&project).command(zcp()).open().expect("it opens");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
+    let read = result(&mut client, "read", json!({})).await;
+    let words = "it may read the project, its temporary folder, what programs need (`/usr`, `/etc`, \
+                 `/opt`, `/proc` and the like), and /etc/hosts";
+    assert!(text(&read).contains(words), "{read}");
+}
+
+#[tokio::test]
+async fn a_failure_names_a_variable_the_script_does_not_see() {
+    let folder = Folder::new("unseen");
+    write(&folder, "tools/needs.sh", "# Needs.\nset -u\necho \"$SHOP_KEY\"");
+    write(&folder, "tools/sees.sh", "# Needs.\n# @env SHOP_*\necho SHOP_KEY >&2; exit 1");
+    let mut client = with_env(&folder, &[("SHOP_KEY", "k-1234")]).await;
+    let failed = result(&mut client, "needs", json!({})).await;
+    let hint = "`SHOP_KEY` is set for the server and not for this script";
+    assert!(text(&failed).contains(hint) && text(&failed).contains("`@env SHOP_KEY`"), "{failed}");
+    assert!(!failed.to_string().contains("k-1234"), "{failed}");
+    let failed = result(&mut client, "sees", json!({})).await;
+    assert!(!text(&failed).contains("is set for the server"), "{failed}");
+}

@@ -28,9 +28,6 @@ use std::{
 use zcp::{CallError, Ctx, Output, Result};
 use zcp_policy::{Redact, Stderr};
 
-/// The variable of the server that puts what scripts write to standard error into all results.
-const TELL_STDERR: &str = "ZCP_REPORT_STDERR";
-
 /// Environment variables of a script, and the secrets among them.
 struct Variables {
     all: Vec<(OsString, OsString)>,
@@ -83,7 +80,7 @@ impl ScriptTool {
             files: &job.files,
             secrets: &job.secrets,
             max_timeout: job.allowed.with_progress,
-            tells_stderr: self.host.environment.get(TELL_STDERR) == Some("1"),
+            environment: &self.host.environment,
         };
         let keep = |output: &run::Output, mime: &str| {
             self.host.keep_output(output, mime, ctx, &job.secrets)

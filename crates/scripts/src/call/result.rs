@@ -3,6 +3,7 @@
 use super::script::Script;
 use crate::{
     content::{self, Files, MOST_FILES, is_text},
+    host::Environment,
     redact,
     run::{self, End, Late, Ran, exit_status, sandbox},
 };
@@ -31,9 +32,12 @@ pub(super) struct ResultMaker<'a> {
     pub(super) secrets: &'a [String],
     /// How long it may take with progress, if progress makes a difference.
     pub(super) max_timeout: Option<Duration>,
-    /// Whether each result has what was written to standard error last, not only a failure.
-    pub(super) tells_stderr: bool,
+    /// The environment of the server.
+    pub(super) environment: &'a Environment,
 }
+
+/// The variable of the server that puts what scripts write to standard error into all results.
+const REPORT_STDERR: &str = "ZCP_REPORT_STDERR";
 
 /// Keeps an output too long to be shown, given with its type. Returns its URI.
 pub(super) trait Keep: FnOnce(&run::Output, &str) -> String {}
@@ -59,7 +63,8 @@ impl ResultMaker<'_> {
             self.explain(&mut output, &ran, &stderr);
         }
         // mcp-bash reports the exit of every call.
-        if failed || self.tells_stderr || self.script.contract.is_some() {
+        let is_wanted = self.environment.get(REPORT_STDERR) == Some("1");
+        if failed || is_wanted || self.script.contract.is_some() {
             report_exit(&mut output, &ran.end, stderr);
         }
         output
@@ -309,6 +314,10 @@ impl ResultMaker<'_> {
         };
         if !stderr.is_empty() {
             why = format!("{why}\nIts last words:\n{stderr}");
+        }
+        if let Some(name) = self.environment.unseen(stderr, &self.script.manifest) {
+            let hint = format!("if the script needs it, say `@env {name}`");
+            why = format!("{why}\n`{name}` is set for the server and not for this script: {hint}.");
         }
         if let Some(sandbox) = &self.script.manifest.sandbox {
             why = format!("{why}\n{}", sandbox::explain(sandbox, stderr));

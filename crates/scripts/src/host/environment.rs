@@ -1,6 +1,10 @@
 //! The server's environment, and the part of it that scripts see.
 
-use crate::{compat::mcp_bash::is_remote_token, manifest::size_of, redact};
+use crate::{
+    compat::mcp_bash::is_remote_token,
+    manifest::{Manifest, size_of},
+    redact,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
@@ -114,6 +118,20 @@ impl Environment {
     /// Whether the project itself sets a variable, for its tools.
     pub(crate) fn is_set_by_project(&self, name: &str) -> bool {
         self.set_by_project.contains(name)
+    }
+
+    /// A variable of the server that a failed script speaks of and does not see.
+    pub(crate) fn unseen(&self, complaints: &str, said: &Manifest) -> Option<&str> {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = complaints.split(|c| !is_of_name(c));
+        let is_seen = |name: &str| {
+            is_seen(name) || is_allowed(name, &said.env_allow) || said.env.contains_key(name)
+        };
+        // A name without `_` may be any word.
+        words.filter(|word| word.contains('_')).find_map(|word| {
+            let (name, _) = self.variables.get_key_value(word)?;
+            (!is_seen(name) && !is_remote_token(name)).then_some(name.as_str())
+        })
     }
 
     /// Passwords in the addresses of proxies, which scripts may use and not show.
