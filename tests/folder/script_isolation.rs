@@ -396,7 +396,7 @@ async fn a_script_cannot_leave_the_sandbox_of_its_project() {
 #[tokio::test]
 async fn limits_hold_from_the_first_instruction() {
     let folder = Folder::new("first");
-    let tool = "# Shows.\n# @limit files 40\n# @limit cpu 9s\nulimit -Hn; ulimit -Ht";
+    let tool = "# Shows.\n# @limit files 40\n# @limit cpu 9s\nulimit -Hn; ulimit -St";
     let mut client = serve(&folder, &[("tools/shows.sh", tool)]).await;
     for _ in 0..5 {
         let shown = result(&mut client, "shows", json!({})).await;

@@ -711,15 +711,13 @@ async fn an_icon_is_a_picture_inside_of_the_project() {
     let outside = elsewhere.0.join("dot.svg");
     std::fs::write(&outside, "<svg/>").expect("written");
     let shows = |icon: &str| format!("# Shows.\n# @icon {icon}\necho shown");
-    let mut client = serve(
-        &folder,
-        &[
-            ("key", "-----BEGIN PRIVATE KEY-----"),
-            ("tools/outside.sh", &shows(&outside.display().to_string())),
-            ("tools/secret.sh", &shows("../key")),
-        ],
-    )
-    .await;
+    write(&folder, "key", "-----BEGIN PRIVATE KEY-----");
+    write(&folder, "tools/outside.sh", &shows(&outside.display().to_string()));
+    write(&folder, "tools/secret.sh", &shows("../key"));
+    let scripts = open(&folder);
+    let mistakes = scripts.mistakes().borrow().join("\n");
+    assert_eq!(mistakes.matches("no picture of at most").count(), 2, "{mistakes}");
+    let mut client = PipeClient::open(scripts.server(), LAST).await;
     let list = client.ask(request(1, "tools/list", json!({}))).await;
     let tools = list["result"]["tools"].as_array().expect("tools");
     assert_eq!(tools.len(), 2, "{list}");

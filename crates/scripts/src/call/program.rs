@@ -4,7 +4,7 @@ use super::execute::run_by_command;
 use crate::{
     call_files::CallFolder,
     content::Files,
-    host::Host,
+    host::{Host, environment::is_of_network},
     manifest::{defaults, interpreter},
     project::{Project, scan},
     run::{
@@ -104,6 +104,10 @@ impl Program {
         let mut args: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         args.extend(given.argv);
         let mut env = self.host.script_env(&self.project.defaults.env_allow);
+        if !self.is_of_project {
+            // Where a command of the server's own goes, its settings say.
+            env.retain(|(name, _)| !name.to_str().is_some_and(is_of_network));
+        }
         env.push(("ZCP_PROJECT".into(), self.project.root.clone().into()));
         env.extend(given.env);
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();

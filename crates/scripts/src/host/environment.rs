@@ -1,7 +1,6 @@
 //! The server's environment, and the part of it that scripts see.
 
 use crate::{
-    compat::mcp_bash::is_remote_token,
     manifest::{Manifest, size_of},
     redact,
 };
@@ -16,7 +15,7 @@ use std::{
 /// The variable that says how many bytes of an output are shown.
 pub(crate) const SHOWN_OUTPUT: &str = "ZCP_MAX_SHOWN_OUTPUT";
 /// Variables every script sees.
-const SEEN: [&str; 25] = [
+const SEEN: [&str; 14] = [
     "PATH",
     "HOME",
     "USER",
@@ -31,7 +30,9 @@ const SEEN: [&str; 25] = [
     "SYSTEMROOT",
     "PATHEXT",
     "COMSPEC",
-    // What networks need that have a proxy, or certificates of their own.
+];
+/// Variables that name certificates of a network: every script sees them.
+const CERTIFICATES: [&str; 11] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE",
@@ -46,6 +47,8 @@ const SEEN: [&str; 25] = [
 ];
 /// Variables that name proxies: every script sees them, in capitals and in small letters.
 const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+/// How variables of the server itself begin, which are seen by their names alone.
+const OWN: [&str; 2] = ["ZCP_", "MCPBASH_"];
 
 /// The server's environment variables, and the programs it found by them.
 #[derive(Debug)]
@@ -130,7 +133,7 @@ impl Environment {
         // A name without `_` may be any word.
         words.filter(|word| word.contains('_')).find_map(|word| {
             let (name, _) = self.variables.get_key_value(word)?;
-            (!is_seen(name) && !is_remote_token(name)).then_some(name.as_str())
+            (!is_seen(name) && !is_own(name)).then_some(name.as_str())
         })
     }
 
@@ -181,19 +184,27 @@ impl Environment {
 
 /// Whether every script sees a variable.
 fn is_seen(name: &str) -> bool {
-    SEEN.contains(&name) || name.starts_with("LC_") || is_proxy(name)
+    SEEN.contains(&name) || name.starts_with("LC_") || is_of_network(name)
+}
+
+/// Whether a variable says how to get into the network.
+pub(crate) fn is_of_network(name: &str) -> bool {
+    CERTIFICATES.contains(&name) || is_proxy(name)
 }
 
 fn is_proxy(name: &str) -> bool {
     PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
 }
 
-/// Whether a script is allowed to see a variable: by its name, or by a pattern such as `AWS_*`, which
-/// never means the secret that lets clients in.
+fn is_own(name: &str) -> bool {
+    OWN.iter().any(|own| name.starts_with(own))
+}
+
+/// Whether a script is allowed to see a variable: by its name, or by a pattern such as `AWS_*`.
 fn is_allowed(name: &str, allowed: &[String]) -> bool {
     allowed.iter().any(|one| match one.strip_suffix('*') {
         Some("") => false,
-        Some(beginning) => name.starts_with(beginning) && !is_remote_token(name),
+        Some(beginning) => name.starts_with(beginning) && !is_own(name),
         None => one == name,
     })
 }

@@ -31,7 +31,7 @@ pub(crate) async fn reap() {
         loop {
             tokio::time::sleep(LOOK).await;
             let known = std::mem::take(&mut dead);
-            match tokio::task::spawn_blocking(move || looked(known)).await {
+            match tokio::task::spawn_blocking(move || looked(&known)).await {
                 Ok(left) => dead = left,
                 Err(_) => return,
             }
@@ -44,7 +44,7 @@ pub(crate) async fn reap() {
 
 /// Looks at all dead children once, and reaps those that were dead long ago. Gives the others, with
 /// the time they were first seen.
-fn looked(known: HashMap<Identity, Instant>) -> HashMap<Identity, Instant> {
+fn looked(known: &HashMap<Identity, Instant>) -> HashMap<Identity, Instant> {
     let own = own_id();
     let mut left = HashMap::new();
     for process in processes().into_iter().filter(|one| one.is_dead && one.parent == own) {

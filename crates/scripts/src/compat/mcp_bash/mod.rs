@@ -198,7 +198,7 @@ pub(crate) fn json_tool(environment: &Environment) -> [(&'static str, OsString);
 }
 
 /// Whether a variable is the secret that lets clients in, or says of it.
-pub(crate) fn is_remote_token(name: &str) -> bool {
+fn is_remote_token(name: &str) -> bool {
     name.starts_with("MCPBASH_REMOTE_TOKEN")
 }
 
