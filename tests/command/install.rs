@@ -477,7 +477,7 @@ fn mistakes_say_what_to_do() {
     let user = User::new("mistakes");
     let why = refused(&user.install("vscod", &[]), 2);
     assert!(why.contains("did you mean vscode?") && why.contains("windsurf"), "{why}");
-    let why = refused(&user.run(&["install", "cursor", "nowhere"]), 1);
+    let why = refused(&user.run(&["install", "cursor", "nowhere"]), 2);
     assert!(why.contains("nowhere"), "{why}");
     let why = refused(&user.install("cursor", &["--name", "a b"]), 2);
     assert!(why.contains("`a_b`"), "{why}");

@@ -59,16 +59,16 @@ fn a_folder_that_is_here_wins_over_a_clients_entry() {
 #[test]
 fn a_clients_broken_file_is_mentioned_for_bare_names_only() {
     let folder = kits("names-broken");
-    write(&folder.0.join("home/.gemini/settings.json"), "{,");
+    write(&folder.0.join("home/.claude.json"), "{,");
     for words in
         [&["call", "./kit", "where"][..], &["list", "kit"], &["run", "where", "--in", "kit"]]
     {
         let ran = run(&folder.0, words);
-        assert!(!complaint(&ran).1.contains("settings.json"), "{words:?} {ran:?}");
+        assert!(!complaint(&ran).1.contains(".claude.json"), "{words:?} {ran:?}");
     }
     fs::remove_dir_all(folder.0.join("kit")).expect("it can be removed");
     let ran = run(&folder.0, &["call", "kit", "where"]);
-    assert!(complaint(&ran).1.contains("settings.json"), "{ran:?}");
+    assert!(complaint(&ran).1.contains(".claude.json"), "{ran:?}");
 }
 
 #[test]

@@ -66,12 +66,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let json = args.json;
+    let (json, serves) = (args.json, is_server(&args.command));
     let done = runtime.block_on(unless_stopped(args.command, json, &idle));
     // A question that nobody has answered is not waited for.
     runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        // Nobody reads where the server is.
+        Err(error) if serves && is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             print::failure(&*error, json);
             exit_code(&*error)
@@ -128,6 +130,11 @@ async fn all_ended(idle: &Notify) {
     while metrics.num_alive_tasks() > 0 {
         idle.notified().await;
     }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// What went wrong, for scripts. `cmd` has the list for people.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Prints what an argument could be, a line each. Which argument, and what is typed of it so far:
 asked=$(cat)
-name=$("$MCPBASH_JSON_TOOL_BIN" -r .argument.name <<<"$asked")
-typed=$("$MCPBASH_JSON_TOOL_BIN" -r .argument.value <<<"$asked")
+name=$("$ZCP_JQ" -r .argument.name <<<"$asked")
+typed=$("$ZCP_JQ" -r .argument.value <<<"$asked")
 
 case $name in
     tone) known="friendly formal frank" ;;

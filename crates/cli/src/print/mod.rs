@@ -34,6 +34,9 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Why the command did not do what it was asked.
 pub(crate) fn failure(error: &dyn Error, json: bool) {
     let error = error.to_string();
+    if error.is_empty() {
+        return; // It is said already, elsewhere.
+    }
     if json {
         let _ = writeln!(anstream::stderr(), "{}", json!({ "error": error }));
     } else {

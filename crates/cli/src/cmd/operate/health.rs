@@ -6,17 +6,17 @@ use crate::{
     target::{self, Target},
 };
 use serde_json::json;
-use std::{error::Error, path::PathBuf, time::Duration};
+use std::{error::Error, io::IsTerminal, path::PathBuf, time::Duration};
 use zcp_scripts::{Checks, HEALTH_TIMEOUT};
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 it can be served, 1 it can, and something is left out, 2 it cannot.
+#[command(after_help = "On a terminal it prints words, and otherwise one line of JSON.
+
+Exit codes: 0 it can be served, 1 it can, and something is left out, 2 it cannot.
 
 Examples:
   zcp health ./my-tools
-  zcp health ./my-tools --timeout 5"
-)]
+  zcp health ./my-tools --timeout 5")]
 pub(crate) struct Health {
     /// A folder of scripts.
     #[arg(default_value = ".")]
@@ -30,7 +30,7 @@ pub(crate) struct Health {
 /// Seconds it may take to answer, unless something says otherwise.
 const USUAL: u64 = 5;
 
-pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(health: &Health, json: bool) -> Result<(), Box<dyn Error>> {
     // What is wrong with the folder is known without a server; that it serves is tried.
     let scripts = project::folder(&health.folder).map_err(usage)?;
     let mistakes = scripts.mistakes().borrow().clone();
@@ -59,6 +59,17 @@ pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
         }
     };
     let is_well = mistakes.is_empty() && checked != "failed";
+    // Whoever looks at a terminal is a person; programs have always read JSON.
+    if !json && std::io::stdout().is_terminal() {
+        let status = if is_well { "ok" } else { "degraded" };
+        let rows = [
+            ("offers", format!("{tools} tools, {resources} resources, {prompts} prompts")),
+            ("checks of the project", checked.to_owned()),
+            ("left out", mistakes.len().to_string()),
+        ];
+        print::facts(status, &rows)?;
+        return ended(&mistakes, is_well);
+    }
     print::json(&json!({
         "status": if is_well { "ok" } else { "degraded" },
         "mode": "full",
@@ -69,6 +80,11 @@ pub(crate) async fn run(health: &Health) -> Result<(), Box<dyn Error>> {
         "projectChecks": checked,
         "mistakes": mistakes,
     }))?;
+    ended(&mistakes, is_well)
+}
+
+/// The exit code says what the words do.
+fn ended(mistakes: &[String], is_well: bool) -> Result<(), Box<dyn Error>> {
     match mistakes.is_empty() {
         true if is_well => Ok(()),
         true => Err(Exited::new(1, "the project's own checks failed").into()),

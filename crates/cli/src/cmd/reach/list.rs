@@ -17,13 +17,13 @@ use zcp_client::Client;
   zcp list 'uvx mcp-server-time' tools
   zcp list ./my-tools greet     one tool in full, as `zcp describe` shows it
   zcp list                      the servers in the configuration files of clients",
-    mut_arg("server", |server| server.required(false).default_value("")))]
+    mut_arg("server", |server| server.required(false).default_value("").index(1)))]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) target: Target,
 
     /// Only `tools`, `resources`, `templates` or `prompts`, or one tool of this name.
-    #[arg(value_name = "WHAT")]
+    #[arg(value_name = "WHAT", index = 2)]
     pub(crate) what: Option<String>,
 }
 

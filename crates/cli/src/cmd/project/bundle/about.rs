@@ -100,8 +100,10 @@ impl About {
         }
         if !all.contains_key("version") {
             let hint = "say it with `version` in `[server]` of zcp.toml, or with --version";
-            notes.push(format!("the folder says no version, so it is 1.0.0: {hint}"));
-            all.insert("version".to_owned(), json!("1.0.0"));
+            // As the server says it.
+            let version = env!("CARGO_PKG_VERSION");
+            notes.push(format!("the folder says no version, so it is {version}: {hint}"));
+            all.insert("version".to_owned(), json!(version));
         }
         let mut about: Self = serde_json::from_value(all.into())?;
         if is_mcp_bash && !about.env.is_empty() {

@@ -26,7 +26,7 @@ const HIDDEN: [&str; 8] = [
 ];
 
 /// What nobody needs who only uses the tools.
-const USELESS: [&str; 14] = [
+const USELESS: [&str; 15] = [
     ".git",
     ".hg",
     ".svn",
@@ -41,6 +41,7 @@ const USELESS: [&str; 14] = [
     "/mcpb.conf",
     "/.mcp-bash/",
     "/.registry/",
+    "/tests/",
 ];
 
 /// How much of a file shows whether it is a key.

@@ -4,13 +4,14 @@ mod fill;
 mod request;
 mod text;
 
-use crate::{home, print};
+use crate::{errors::Exited, home, print};
 use fill::Ready;
 use reqwest::{Client, Method, Response, StatusCode, Url, header, redirect};
 use serde_json::{Map, Value};
 use std::{
     error::Error,
-    io::{IsTerminal, Read},
+    fs::OpenOptions,
+    io::{IsTerminal, Read, Write},
     path::PathBuf,
     time::Duration,
 };
@@ -35,7 +36,28 @@ const MOST_MOVES: usize = 5;
 /// Shorter values are no secrets, and would be found everywhere.
 const SHORTEST_SECRET: usize = 4;
 
+/// The variable that names where a tool says what its failure is.
+const CHANNEL: &str = "ZCP_OUT";
+
 pub(crate) async fn run(request: Request) -> Result<(), Box<dyn Error>> {
+    let done = requested(request).await;
+    match (done, home::variable(CHANNEL).filter(|path| !path.is_empty())) {
+        (Err(error), Some(channel)) => Err(told(&channel, error)),
+        (done, _) => done,
+    }
+}
+
+/// Says to the server why a request failed, which is then no failure of a program to the user.
+fn told(channel: &str, error: Box<dyn Error>) -> Box<dyn Error> {
+    let line = format!("error {}\n", Value::from(error.to_string()));
+    let open = OpenOptions::new().append(true).open(channel);
+    match open.and_then(|mut channel| channel.write_all(line.as_bytes())) {
+        Ok(()) => Box::new(Exited::new(1, "")),
+        Err(_) => error,
+    }
+}
+
+async fn requested(request: Request) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(&request.file)
         .map_err(|error| format!("{}: {error}", request.file.display()))?;
     let template = request::parse(&text)?;

@@ -6,7 +6,9 @@ mod make;
 mod npm;
 mod openapi;
 mod place;
+mod remote;
 mod schema;
+mod script;
 mod secure;
 mod server_url;
 
@@ -22,15 +24,19 @@ use std::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is there already is never overwritten. Nothing that is imported runs meanwhile.
+    after_help = "What is there already is only overwritten with --update. Nothing that is imported runs meanwhile,
+but for a script, which is run with --help.
 
 Examples:
   zcp import openapi.yaml --into ./my-tools
   zcp import Makefile --into ./my-tools --only build,test
-  zcp import package.json --into ./my-tools --dry-run"
+  zcp import package.json --into ./my-tools --dry-run
+  zcp import https://example.com/openapi.json --into ./my-tools --update
+  zcp import resize.py --into ./my-tools       its options, as its --help says them"
 )]
 pub(crate) struct Import {
-    /// An OpenAPI description (JSON or YAML), a Makefile, a justfile, or a package.json.
+    /// An OpenAPI description (JSON or YAML) or its URL, a Makefile, a justfile, a package.json, or a
+    /// script that has options.
     pub(crate) file: PathBuf,
 
     /// The folder of scripts the tools are written into; made if it is not there.
@@ -46,6 +52,10 @@ pub(crate) struct Import {
     #[arg(long, default_value = "")]
     pub(crate) prefix: String,
 
+    /// Write tools that are there already anew where they differ, and keep a copy of what they were.
+    #[arg(long)]
+    pub(crate) update: bool,
+
     /// Show what would be written, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -53,18 +63,27 @@ pub(crate) struct Import {
 
 /// Bytes a file may have.
 const LARGEST: u64 = 64 * 1024 * 1024;
-const KNOWN: &str = "an OpenAPI 3 or Swagger 2 description (JSON or YAML), a Makefile, a justfile, or a package.json";
+const KNOWN: &str = "an OpenAPI 3 or Swagger 2 description (JSON or YAML), a Makefile, a justfile, a package.json, or a script";
 
-pub(crate) fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error>> {
-    let place = Place::new(&import.into, &import.file)?;
-    let mut imported = read(&import.file, &place)?;
+pub(crate) async fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error>> {
+    let url = import.file.to_str();
+    let url = url.filter(|text| text.starts_with("http://") || text.starts_with("https://"));
+    let (place, mut imported) = match url {
+        // What is described elsewhere runs nowhere here.
+        Some(url) => (Place::new(&import.into, Path::new("x"))?, remote::import(url).await?),
+        None => {
+            let place = Place::new(&import.into, &import.file)?;
+            let imported = read(&import.file, &place).await?;
+            (place, imported)
+        }
+    };
     choose(&mut imported, &import.only).map_err(usage)?;
     let named = draft::name(imported.tools, &import.prefix).map_err(|why| usage(why.into()))?;
     let mut done = vec![];
     for named in named {
         let fate = match import.dry_run {
-            true => place.foresee(&named),
-            false => place.put(&named)?,
+            true => place.foresee(&named, import.update),
+            false => place.put(&named, import.update)?,
         };
         done.push((named, fate));
     }
@@ -84,7 +103,7 @@ pub(crate) fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error>> {
 }
 
 /// What a file offers.
-fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
+async fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
     let about = fs::metadata(file).map_err(|error| wrong(&error))?;
     if about.len() > LARGEST {
@@ -109,6 +128,9 @@ fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
             return Ok(just::import(text, name, &place.cwd));
         }
         _ => (),
+    }
+    if script::is_script(file, text) {
+        return Ok(script::import(file, text, &place.cwd).await.map_err(|why| wrong(&why))?);
     }
     let value: Value = match (ending, text.trim_start().starts_with('{')) {
         ("json", _) | (_, true) => serde_json::from_str(text).map_err(|error| wrong(&error))?,
@@ -187,20 +209,24 @@ impl Report<'_> {
             if self.import.dry_run {
                 told["text"] = files.iter().map(|(_, text)| text.as_str()).collect();
             }
-            if let Fate::Kept(why) = fate {
-                told["why"] = why.as_str().into();
+            match fate {
+                Fate::Written => (),
+                Fate::Updated(before) => told["backups"] = json!(before),
+                Fate::Kept(why) => told["why"] = why.as_str().into(),
             }
             told
         };
-        let (written, kept): (Vec<_>, Vec<_>) =
-            self.done.iter().partition(|(_, fate)| matches!(fate, Fate::Written));
+        let of = |is_meant: fn(&Fate) -> bool| -> Vec<Value> {
+            self.done.iter().filter(|(_, fate)| is_meant(fate)).map(tool).collect()
+        };
         let left_out = self.left_out.iter().map(|(what, why)| json!({ "from": what, "why": why }));
         let variable =
             |one: &secure::Variable| json!({ "name": one.name, "about": one.about.as_str() });
         json!({
             "dryRun": self.import.dry_run,
-            "written": written.into_iter().map(tool).collect::<Vec<_>>(),
-            "kept": kept.into_iter().map(tool).collect::<Vec<_>>(),
+            "written": of(|fate| matches!(fate, Fate::Written)),
+            "updated": of(|fate| matches!(fate, Fate::Updated(_))),
+            "kept": of(|fate| matches!(fate, Fate::Kept(_))),
             "leftOut": left_out.collect::<Vec<_>>(),
             "variables": self.variables.iter().map(variable).collect::<Vec<_>>(),
         })
@@ -211,7 +237,9 @@ impl Report<'_> {
             let wanted = self.done.iter().filter(|(_, fate)| is_wanted(fate));
             wanted
                 .map(|(named, fate)| match fate {
-                    Fate::Written => (named.name.clone(), named.tool.about.clone()),
+                    Fate::Written | Fate::Updated(_) => {
+                        (named.name.clone(), named.tool.about.clone())
+                    }
                     Fate::Kept(why) => (named.name.clone(), why.clone()),
                 })
                 .collect()
@@ -223,6 +251,11 @@ impl Report<'_> {
         }
         let verb = if self.import.dry_run { "would be written to" } else { "written to" };
         print::table(&format!("{verb} {}", self.place.tools.display()), &written)?;
+        let updated = rows(|fate| matches!(fate, Fate::Updated(_)));
+        if !updated.is_empty() {
+            let verb = if self.import.dry_run { "would be written anew" } else { "written anew" };
+            print::table(&format!("{verb}, as they were in a copy beside them"), &updated)?;
+        }
         if !kept.is_empty() {
             print::table("left as they are", &kept)?;
         }
@@ -246,7 +279,7 @@ impl Report<'_> {
     fn preview(&self) -> Result<(), Box<dyn Error>> {
         for (named, fate) in self.done {
             for (path, text) in self.place.files(named) {
-                if matches!(fate, Fate::Written) {
+                if !matches!(fate, Fate::Kept(_)) {
                     print::words(&format!("--- {}\n{}", path.display(), print::harmless(&text)))?;
                     print::words("")?;
                 }

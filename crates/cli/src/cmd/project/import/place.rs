@@ -1,7 +1,7 @@
 //! Where imported tools go: into a folder of scripts, beside what is there already.
 
 use super::draft::Named;
-use crate::client_config::user_files::{self, Over, Readers};
+use crate::client_config::user_files::{self, Kept, Over, Readers};
 use std::{
     error::Error,
     fs,
@@ -31,6 +31,8 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) enum Fate {
     Written,
+    /// It was there, and differed: what it was is in these files.
+    Updated(Vec<PathBuf>),
     /// Something is there already.
     Kept(String),
 }
@@ -62,7 +64,18 @@ impl Place {
     }
 
     /// What would become of a tool.
-    pub(super) fn foresee(&self, named: &Named) -> Fate {
+    pub(super) fn foresee(&self, named: &Named, update: bool) -> Fate {
+        let files = self.files(named);
+        let is_same = |(path, text): &(PathBuf, String)| {
+            fs::read_to_string(path).is_ok_and(|now| now == *text)
+        };
+        // Only what an import would have written is written anew.
+        if update && files.first().is_some_and(|(path, _)| path.is_file()) {
+            return match files.iter().all(is_same) {
+                true => Fate::Kept("it is up to date".to_owned()),
+                false => Fate::Updated(vec![]),
+            };
+        }
         let there = fs::read_dir(&self.tools).into_iter().flatten().flatten();
         let mut names: Vec<_> = there.map(|entry| entry.file_name()).collect();
         names.sort();
@@ -73,17 +86,20 @@ impl Place {
         });
         match same {
             Some(same) => {
-                Fate::Kept(format!("{} is there already", self.tools.join(&*same).display()))
+                let same = self.tools.join(&*same);
+                Fate::Kept(format!("{} is there already; --update writes it anew", same.display()))
             }
             None => Fate::Written,
         }
     }
 
-    /// Writes a tool, if nothing is in its place.
-    pub(super) fn put(&self, named: &Named) -> Result<Fate, Box<dyn Error>> {
-        let foreseen = self.foresee(named);
-        if matches!(foreseen, Fate::Kept(_)) {
-            return Ok(foreseen);
+    /// Writes a tool, if nothing is in its place or that is to be updated.
+    pub(super) fn put(&self, named: &Named, update: bool) -> Result<Fate, Box<dyn Error>> {
+        let foreseen = self.foresee(named, update);
+        match foreseen {
+            Fate::Kept(_) => return Ok(foreseen),
+            Fate::Updated(_) => return Ok(Fate::Updated(self.update(named)?)),
+            Fate::Written => (),
         }
         let wrong = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(&self.tools).map_err(|error| wrong(&self.tools, error))?;
@@ -94,6 +110,18 @@ impl Place {
                 .map_err(|error| wrong(path, error))?;
         }
         Ok(Fate::Written)
+    }
+
+    /// Writes the files of a tool anew that differ. Gives the copies of what they were.
+    fn update(&self, named: &Named) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+        let mut before = vec![];
+        for (path, text) in self.files(named).into_iter().rev() {
+            let kept = Kept::take(&path)?;
+            if kept.text.as_deref() != Some(text.as_str()) {
+                before.extend(kept.replace(&text, Readers::Usual)?);
+            }
+        }
+        Ok(before)
     }
 }
 

@@ -59,8 +59,10 @@ struct Ran {
 /// What became of a case.
 enum Fate {
     Passed,
-    /// What came out is what is expected from now on.
-    Recorded,
+    /// What came out is what is expected from now on, a failure for example.
+    Recorded {
+        fails: bool,
+    },
     Skipped(String),
     Failed(String),
 }
@@ -100,7 +102,7 @@ pub(crate) async fn run(test: Test, json: bool) -> Result<(), Box<dyn Error>> {
             }
             ran.push(one);
         }
-        if ran[before..].iter().any(|one| matches!(one.fate, Fate::Recorded)) {
+        if ran[before..].iter().any(|one| matches!(one.fate, Fate::Recorded { .. })) {
             let before = file.save()?;
             if let Some(before) = before.filter(|_| !json) {
                 show::saved(&file.path, &before)?;
@@ -153,7 +155,7 @@ async fn judged(
     let differences = verdict::differences(&expect, &got);
     if record && case.expect.is_none() {
         file.expect(number, &got.expected())?;
-        return Ok(Fate::Recorded);
+        return Ok(Fate::Recorded { fails: got.is_error });
     }
     if differences.is_empty() {
         return Ok(Fate::Passed);
@@ -161,7 +163,7 @@ async fn judged(
     let (parts, told): (Vec<_>, Vec<_>) = differences.into_iter().unzip();
     if record {
         file.expect(number, &verdict::renewed(&expect, &parts, &got))?;
-        return Ok(Fate::Recorded);
+        return Ok(Fate::Recorded { fails: got.is_error });
     }
     Ok(Fate::Failed(told.join("\n")))
 }
@@ -207,7 +209,10 @@ impl Ran {
         });
         match &self.fate {
             Fate::Passed => (),
-            Fate::Recorded => one["recorded"] = true.into(),
+            Fate::Recorded { fails } => {
+                one["recorded"] = true.into();
+                one["fails"] = (*fails).into();
+            }
             Fate::Skipped(why) => one["skipped"] = why.clone().into(),
             Fate::Failed(difference) => one["difference"] = difference.clone().into(),
         }

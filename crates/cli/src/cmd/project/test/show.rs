@@ -27,7 +27,13 @@ pub(super) fn case(ran: &Ran) -> io::Result<()> {
     let took = format!("{QUIET}{:.2} s{QUIET:#}", ran.took.as_secs_f64());
     match &ran.fate {
         Fate::Passed => writeln!(out, "  {GOOD}ok{GOOD:#}        {name}  {took}")?,
-        Fate::Recorded => writeln!(out, "  {NEW}recorded{NEW:#}  {name}  {took}")?,
+        Fate::Recorded { fails: false } => {
+            writeln!(out, "  {NEW}recorded{NEW:#}  {name}  {took}")?;
+        }
+        Fate::Recorded { fails: true } => {
+            let note = "it fails, and is expected to from now on";
+            writeln!(out, "  {NEW}recorded{NEW:#}  {name}  {BAD}{note}{BAD:#}  {took}")?;
+        }
         Fate::Skipped(why) => {
             writeln!(out, "  {QUIET}skipped   {name}: {}{QUIET:#}", harmless(why))?;
         }
@@ -58,7 +64,7 @@ pub(super) fn summary(ran: &[Ran], took: Duration) -> io::Result<()> {
     let counts = [
         (count(|fate| matches!(fate, Fate::Passed)), "passed"),
         (count(|fate| matches!(fate, Fate::Failed(_))), "failed"),
-        (count(|fate| matches!(fate, Fate::Recorded)), "recorded"),
+        (count(|fate| matches!(fate, Fate::Recorded { .. })), "recorded"),
         (count(|fate| matches!(fate, Fate::Skipped(_))), "skipped"),
     ];
     let said: Vec<_> = counts
