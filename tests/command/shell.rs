@@ -73,6 +73,36 @@ fn bash_understands_its_completions() {
 }
 
 #[test]
+fn bash_completes_tools_clients_and_servers() {
+    let folder = Folder::new("shell-names");
+    let path = |name: &str| folder.0.join(name);
+    fs::create_dir_all(path("kit/tools")).expect("it can be made");
+    fs::create_dir_all(path(".cursor")).expect("it can be made");
+    fs::write(path("kit/tools/greet.sh"), "# Greets.\necho\n").expect("it can be written");
+    fs::write(path("kit/tools/grow.sh"), "# Grows.\necho\n").expect("it can be written");
+    let servers = r#"{"mcpServers":{"memory":{"command":"x"}}}"#;
+    fs::write(path(".cursor/mcp.json"), servers).expect("it can be written");
+    fs::write(path("zcp.bash"), printed(&["completions", "bash"])).expect("it can be written");
+    let completed = |words: &[&str]| {
+        let zcp = zcp().display().to_string();
+        let list = format!("COMP_WORDS=('{zcp}' {}); COMP_CWORD={}", words.join(" "), words.len());
+        let call = "_zcp_and_names zcp; printf '%s ' \"${COMPREPLY[@]}\"";
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("source zcp.bash; {list}; {call}")]);
+        let done = bash.current_dir(&folder.0).env("HOME", &folder.0).output().expect("bash runs");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    for (words, expected) in [
+        (&["run", "--in", "kit", "gr"][..], "greet grow "),
+        (&["call", "./kit", "gre"], "greet "),
+        (&["install", "claude-d"], "claude-desktop "),
+        (&["call", "mem"], "memory "),
+    ] {
+        assert!(completed(words).contains(expected), "{words:?}: {}", completed(words));
+    }
+}
+
+#[test]
 fn the_manual_is_one_page_with_all_commands() {
     let page = printed(&["man"]);
     assert!(page.is_ascii(), "not every reader knows other letters");

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{BufRead, BufReader, Read},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -37,6 +37,51 @@ fn a_failed_run_keeps_its_output_and_says_why_beside_it() {
     let told = text(&ran.stderr);
     assert_eq!(told.matches("the reason").count(), 1, "{told}");
     assert!(told.contains("exit code 4") && !told.contains("before"), "{told}");
+}
+
+#[test]
+fn a_run_shows_standard_error_of_a_script_that_succeeds() {
+    let folder = Folder::new("shown-stderr");
+    let script = "# Says both.\necho 'debug: about to start' >&2\necho result\n";
+    write(&folder.0.join("tools/both.sh"), script);
+    let ran = run(&folder.0, &["run", "both"]);
+    assert_eq!(text(&ran.stdout), "result\n", "{ran:?}");
+    assert!(text(&ran.stderr).contains("debug: about to start\n"), "{ran:?}");
+}
+
+#[test]
+fn dev_shows_standard_error_and_the_end_of_a_failure() {
+    let folder = Folder::new("shown-dev");
+    let x = folder.0.as_path();
+    let lines = "for i in $(seq 30); do echo \"line $i\" >&2; done";
+    write(&x.join("tools/fails.sh"), &format!("# Fails at last.\n{lines}\nexit 3\n"));
+    write(&x.join("tools/both.sh"), "# Says both.\necho to-debug >&2\necho fine\n");
+    let mut dev = Command::new(zcp())
+        .args(["dev", "--http", "127.0.0.1:0"])
+        .current_dir(x)
+        .env("HOME", x)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(dev.stdout.take().expect("output")).lines();
+    let mut until = |what: &str| -> Vec<String> {
+        let mut seen = vec![];
+        while seen.last().is_none_or(|line: &String| !line.contains(what)) {
+            seen.push(lines.next().expect("a line").expect("text"));
+        }
+        seen
+    };
+    let url = until("/mcp").pop().expect("a line");
+    let url = url.split_whitespace().last().expect("a URL").to_owned();
+    until("Ctrl-C");
+    run(x, &["call", &url, "both"]);
+    assert!(until("stderr | to-debug").iter().any(|line| line.contains("fine")));
+    run(x, &["call", &url, "fails"]);
+    let seen = until("stderr | line 30");
+    assert!(seen.iter().any(|line| line.contains("exit code 3")), "{seen:#?}");
+    assert!(!seen.iter().any(|line| line.ends_with("line 11")), "{seen:#?}");
+    dev.kill().expect("it ends");
+    dev.wait().expect("it ended");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod operate;
 mod project;
 mod reach;
 
-use operate::{health, serve, sessions, shell, store, tasks};
+use operate::{completing, health, serve, sessions, shell, store, tasks};
 use project::{
     bundle, config, dev, doctor, http, import, install, lint, lock, new, run, test, validate,
 };
@@ -66,6 +66,8 @@ impl Args {
             (Some(filter), _) => filter,
             // With a client on standard input, standard error is the client's log.
             (None, Command::Serve(serve)) if !serve.stdio => "warn,zcp::calls=info",
+            // A shell shows nothing but the words.
+            (None, Command::Completing(_)) => "off",
             (None, Command::Run(_)) => "warn,zcp_client::stderr=debug",
             (None, _) => "warn",
         }
@@ -150,6 +152,9 @@ pub(crate) enum Command {
     /// Make the request of a file, with the arguments on standard input as a JSON object.
     #[command(hide = true)]
     Http(http::Request),
+    /// Print what a word could be that is being typed.
+    #[command(hide = true)]
+    Completing(completing::Completing),
 }
 
 /// Does what was asked.
@@ -170,6 +175,7 @@ pub(crate) async fn run(command: Command, json: bool) -> Result<(), Box<dyn Erro
         Command::Lock(lock) => lock::run(&lock, json).await,
         Command::Completions(completions) => shell::completions(&completions, json),
         Command::Man => shell::man(json),
+        Command::Completing(completing) => completing::run(&completing).await,
         Command::Http(request) => http::run(request).await,
         Command::Serve(serve) => serve::run(serve, json).await,
         Command::List(list) => list::run(list, json).await,

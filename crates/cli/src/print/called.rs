@@ -14,7 +14,7 @@ const SHOWN_OF_FAILURE: usize = 12;
 fn told(call: &Observed) -> Vec<String> {
     let blocks = call.result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-    let stderr = call.result["_meta"]["stderr"].as_str().unwrap_or_default();
+    let stderr = &call.stderr;
     let text = without_stderr(&texts.join("\n"), stderr);
     let mut all = match call.outcome {
         Outcome::Ok => beginning_of(&text),
@@ -68,6 +68,7 @@ pub(crate) fn called(call: &Observed, json: bool) {
             "outcome": how,
             "milliseconds": u64::try_from(milliseconds).unwrap_or(u64::MAX),
             "result": call.result,
+            "stderr": call.stderr,
         });
         let _ = writeln!(out, "{line}");
     } else {

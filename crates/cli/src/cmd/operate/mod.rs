@@ -1,5 +1,6 @@
 //! Commands that serve, and look after what servers keep; and what a shell needs.
 
+pub(crate) mod completing;
 pub(crate) mod health;
 pub(crate) mod serve;
 pub(crate) mod serve_limits;

@@ -42,7 +42,27 @@ pub(crate) fn completions(completions: &Completions, json: bool) -> Result<(), B
         Shell::Powershell => aot::generate(aot::PowerShell, &mut command, "zcp", &mut text),
         Shell::Elvish => aot::generate(aot::Elvish, &mut command, "zcp", &mut text),
     }
-    Ok(written(&text, json)?)
+    let text = with_names(completions.shell, &String::from_utf8_lossy(&text));
+    Ok(written(text.as_bytes(), json)?)
+}
+
+/// With what only this command knows when a word is typed: tools, clients, servers.
+fn with_names(shell: Shell, text: &str) -> String {
+    match shell {
+        Shell::Bash => format!("{text}{}", include_str!("../../../templates/completions.bash")),
+        Shell::Zsh => {
+            let (own, more) = ("_zcp \"$@\"", include_str!("../../../templates/completions.zsh"));
+            let text = text.replace(own, "_zcp_and_names \"$@\"");
+            let text = text.replace("compdef _zcp zcp", "compdef _zcp_and_names zcp");
+            // What is called has to be there before.
+            match text.rfind("\nif [ \"$funcstack[1]\"") {
+                Some(end) => format!("{}\n{more}{}", &text[..end], &text[end..]),
+                None => text,
+            }
+        }
+        Shell::Fish => format!("{text}{}", include_str!("../../../templates/completions.fish")),
+        Shell::Powershell | Shell::Elvish => text.to_owned(),
+    }
 }
 
 /// Prints one page of the manual, with a section for each command.
