@@ -149,6 +149,14 @@ fn recorded_cases_pass_until_a_tool_changes() {
 }
 
 #[test]
+fn a_failure_that_is_recorded_is_marked() {
+    let folder = folder("cases-failure");
+    write(&folder, "tests/all.yaml", "- tool: fail\n");
+    let done = test(&folder, &["--record"]);
+    assert!(said(&done).contains("it fails, and is expected to from now on"), "{}", said(&done));
+}
+
+#[test]
 fn recording_keeps_links_and_files_of_that_name() {
     let folder = folder("cases-links");
     write(&folder, "shared/all.yaml", "- { tool: greet, args: { name: Ann } }\n");

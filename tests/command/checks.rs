@@ -117,3 +117,19 @@ fn install_says_what_a_short_path_does_not_find() {
     let done = install.env("PATH", &path).output().expect("it runs");
     assert!(!String::from_utf8_lossy(&done.stderr).contains("short PATH"), "{done:?}");
 }
+
+#[test]
+fn lint_advises_others_without_comments_of_scripts() {
+    let folder = Folder::new("checks-advice");
+    let x = folder.0.as_path();
+    let schema = r#"{"inputSchema":{"type":"object","properties":{"any":{"type":"string"}}}}"#;
+    write(&x.join("kit/tools/silent.sh"), "echo\n");
+    write(&x.join("kit/tools/silent.meta.json"), schema);
+    let server = format!("{} serve kit --stdio", zcp().display());
+    for (server, is_script) in [("./kit", true), (server.as_str(), false)] {
+        let found = found(&run(x, &["--json", "lint", server])).join("\n");
+        assert!(found.contains("nothing of `any`") && found.contains("no description"), "{found}");
+        assert_eq!(found.contains("@param"), is_script, "{found}");
+        assert_eq!(found.contains("comment at its top"), is_script, "{found}");
+    }
+}

@@ -466,7 +466,10 @@ fn what_cannot_be_imported_is_told_with_what_can() {
         let ran = run(&folder.0, &["import", file, "--into", "my-tools"]);
         let complaint = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(2), "{file}: {complaint}");
-        assert!(complaint.contains("Makefile, a justfile, or a package.json"), "{complaint}");
+        assert!(
+            complaint.contains("Makefile, a justfile, a package.json, or a script"),
+            "{complaint}"
+        );
     }
     assert!(!folder.0.join("my-tools").exists());
     fs::write(folder.0.join("Makefile"), "build:\n\ttrue\n").expect("it is written");

@@ -1,6 +1,7 @@
 //! The `zcp` command.
 
 mod bundle;
+mod bundle_contents;
 mod cases;
 mod checks;
 mod commands;

@@ -184,3 +184,41 @@ fn a_dry_run_says_what_defaults_come_to() {
     let ran = run(&folder.0, &["run", "counts", "--dry-run"]);
     assert!(text(&ran.stdout).contains(r#"{"top":5}"#), "{ran:?}");
 }
+
+#[test]
+fn arguments_of_a_tool_that_declares_none_are_not_silent() {
+    let folder = Folder::new("shown-none");
+    write(&folder.0.join("tools/none.sh"), "# Takes what comes.\necho \"$ARG_WIDTH\"\n");
+    let ran = run(&folder.0, &["run", "none", "width=3"]);
+    assert_eq!(text(&ran.stdout), "3\n", "{ran:?}");
+    assert!(text(&ran.stderr).contains("`none` declares no arguments"), "{ran:?}");
+}
+
+#[test]
+fn a_server_that_others_reach_says_so_and_where() {
+    let folder = Folder::new("shown-exposed");
+    let x = folder.0.as_path();
+    write(&x.join("tools/plain.sh"), "# Says something.\necho a\n");
+    for (address, json, is_exposed) in
+        [("0.0.0.0:0", true, true), ("0.0.0.0:0", false, true), ("127.0.0.1:0", true, false)]
+    {
+        let mut command = Command::new(zcp());
+        command.args(["serve", ".", "--http", address]).args(json.then_some("--json"));
+        command.current_dir(x).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("output")).lines();
+        let mut shown = vec![];
+        while shown
+            .last()
+            .is_none_or(|line: &String| !line.contains(if json { "mcp" } else { "Ctrl-C" }))
+        {
+            shown.push(lines.next().expect("a line").expect("text"));
+        }
+        child.kill().expect("it ends");
+        let mut told = shown.join("\n");
+        child.stderr.take().expect("its log").read_to_string(&mut told).expect("text");
+        child.wait().expect("it ended");
+        assert!(told.contains("http://127.0.0.1:") && !told.contains("0.0.0.0"), "{told}");
+        assert_eq!(told.contains("nobody has to log in"), is_exposed, "{address} {json} {told}");
+    }
+}

@@ -258,3 +258,14 @@ async fn a_folder_asks_by_its_name() {
     let [out, told] = alone(&["--answer", r#"{"sure":true}"#]);
     assert!(out.contains("true") && !told.contains("declined"), "{out} {told}");
 }
+
+#[tokio::test]
+async fn health_is_words_on_a_terminal() {
+    let folder = folder("health-words");
+    fs::create_dir_all(folder.0.join("tools")).expect("it can be made");
+    fs::write(folder.0.join("tools/a.sh"), "# Says a.\necho a\n").expect("it can be written");
+    let mut person = Person::new(&folder, &["health"]);
+    person.sees("1 tools").await;
+    assert!(!person.seen.contains("jsonTool"), "{}", person.seen);
+    assert_eq!(person.ends().await, 0);
+}

@@ -5,6 +5,6 @@ _zcp_and_names() {
     local typed="${COMP_WORDS[COMP_CWORD]}" word
     while IFS= read -r word; do
         COMPREPLY+=("$word")
-    done < <("${COMP_WORDS[0]}" completing -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$typed" 2>/dev/null)
+    done < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$typed" 2>/dev/null)
 }
 complete -F _zcp_and_names -o bashdefault -o default zcp

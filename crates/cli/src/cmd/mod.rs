@@ -153,7 +153,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Http(http::Request),
     /// Print what a word could be that is being typed.
-    #[command(hide = true)]
+    #[command(hide = true, name = "__complete")]
     Completing(completing::Completing),
 }
 

@@ -4,10 +4,23 @@ use super::{BAD, LINK, NAME, QUIET};
 use serde_json::json;
 use std::{
     io::{self, Write},
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
 };
 use zcp::Endpoint;
+
+/// What a server means that others on the network reach.
+const EXPOSED: &str = "Everybody on this network can call it, and nobody has to log in.";
+
+/// An address that clients on this machine reach: a server on all addresses is also on this one.
+fn reachable(mut at: SocketAddr) -> SocketAddr {
+    match at.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => (),
+    }
+    at
+}
 
 /// Where the server is, and the exact lines to connect clients with.
 pub(crate) fn serving(
@@ -17,9 +30,14 @@ pub(crate) fn serving(
     disabled: &[Endpoint],
     json: bool,
 ) -> io::Result<()> {
+    let others = http.filter(|at| !at.ip().to_canonical().is_loopback());
+    let http = http.map(reachable);
     let mut out = super::out();
     let serves = |endpoint| !disabled.contains(&endpoint);
     if json {
+        if others.is_some() {
+            tracing::warn!("{EXPOSED}");
+        }
         let url = |scheme: &str, path: &str, endpoint| {
             let at = http.filter(|_| serves(endpoint));
             at.map(|at| format!("{scheme}://{at}{path}"))
@@ -57,9 +75,11 @@ pub(crate) fn serving(
         let pages: String = pages.map(|(_, page)| page).collect();
         writeln!(out, "  Health     {LINK}http://{at}/healthz{LINK:#}  /readyz{pages}")?;
     }
-    if http.is_some_and(|at| !at.ip().to_canonical().is_loopback()) {
-        let why = "Everybody on this network can call it, and nobody has to log in.";
-        writeln!(out, "\n  {BAD}{why}{BAD:#} Others reach it by this machine's name.")?;
+    if let Some(at) = others {
+        writeln!(out, "\n  {BAD}{EXPOSED}{BAD:#}")?;
+        if at.ip().is_unspecified() {
+            writeln!(out, "  Others reach it by this machine's name, on port {}.", at.port())?;
+        }
     }
     if let Some(path) = unix {
         writeln!(out, "\n  Socket     {LINK}{}{LINK:#}", path.display())?;

@@ -1,4 +1,4 @@
-//! `zcp completing`: what a word could be that is being typed, for the scripts of shells.
+//! `zcp __complete`: what a word could be that is being typed, for the scripts of shells.
 
 use crate::{
     client_config::{clients::CLIENTS, config},

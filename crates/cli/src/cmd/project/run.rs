@@ -99,6 +99,12 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
         return Err(usage(why.into()));
     };
     let args = Value::Object(call::filled(whole, &run.args, Some(tool)).map_err(usage)?);
+    if arguments(&tool.input_schema).is_empty()
+        && args.as_object().is_some_and(|args| !args.is_empty())
+    {
+        let name = &tool.name;
+        print::aside(&format!("`{name}` declares no arguments: they are passed on as they are"));
+    }
     if run.dry_run {
         check(tool, &args).map_err(usage)?;
         let args = with_defaults(tool, args);
