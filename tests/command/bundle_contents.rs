@@ -28,7 +28,8 @@ fn a_bundle_has_no_cases_and_the_version_of_the_server() {
     let version = listed["server"]["info"]["version"].as_str().expect("a version");
     let file = x.join(format!("dist/kit-{version}.mcpb"));
     let archive = ZipArchive::new(fs::File::open(file).expect("a bundle")).expect("a ZIP");
-    let names: Vec<&str> = archive.file_names().map(|name| name.expect("UTF-8")).collect();
+    let names: Vec<String> =
+        archive.file_names().map(|name| name.expect("UTF-8").into_owned()).collect();
     assert!(names.iter().any(|name| name.ends_with("tools/greet.sh")), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("tests/")), "{names:?}");
 }

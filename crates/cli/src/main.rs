@@ -111,7 +111,7 @@ async fn unless_stopped(command: Command, json: bool, idle: &Notify) -> Result<(
     }
     tokio::select! {
         done = run(command, json) => return done,
-        Ok(()) = tokio::signal::ctrl_c() => questions::stop(),
+        Ok(()) = tokio::signal::ctrl_c() => (),
     }
     tokio::select! {
         () = all_ended(idle) => (),

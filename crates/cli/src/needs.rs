@@ -7,7 +7,6 @@ use std::{
     fs::File,
     io::Read,
     path::{Path, PathBuf},
-    sync::LazyLock,
 };
 use zcp_scripts::{Program, Scripts};
 
@@ -19,8 +18,7 @@ const SETTINGS: u64 = 1024 * 1024;
 const NAMES: [&str; 5] = ["env_allow", "envAllow", "envAllowlist", "pass_env", "passEnv"];
 
 /// A header's line of variables: `@env NAME, NAME` or `@env NAME=value`.
-static TAG: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?m)^[\s#/*;%'-]*@env[ \t]+(\S.*)$").ok());
+const TAG: &str = r"(?m)^[\s#/*;%'-]*@env[ \t]+(\S.*)$";
 
 /// Something of the environment that a file names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +89,7 @@ pub(crate) fn of(scripts: &Scripts) -> Vec<(String, Need)> {
 
 fn of_header(script: &Path, root: &Path) -> Vec<Need> {
     let Some(text) = beginning(script, HEADER) else { return vec![] };
-    let Some(tag) = TAG.as_ref() else { return vec![] };
+    let Ok(tag) = Regex::new(TAG) else { return vec![] };
     let mut all = vec![];
     for found in tag.captures_iter(&text) {
         let said = found[1].trim();

@@ -4,6 +4,7 @@ mod operate;
 mod project;
 mod reach;
 
+use crate::print::LogFormat;
 use operate::{completing, health, serve, sessions, shell, store, tasks};
 use project::{
     bundle, config, dev, doctor, http, import, install, lint, lock, new, run, test, validate,
@@ -49,14 +50,6 @@ pub(crate) struct Args {
     /// with `zcp run`, json with --json, and text otherwise.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-    Plain,
 }
 
 impl Args {

@@ -1,7 +1,6 @@
 //! Log lines on standard error, and what servers in child processes write to theirs.
 
 use super::harmless;
-use crate::cmd::LogFormat;
 use std::{
     fmt,
     io::{self, IsTerminal},
@@ -18,6 +17,14 @@ use tracing_subscriber::{
     },
     registry::LookupSpan,
 };
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+    Plain,
+}
 
 /// The target of what a server in a child process writes to standard error.
 const OF_SERVERS: &str = "zcp_client::stderr";

@@ -9,7 +9,7 @@ mod serving;
 use anstyle::{AnsiColor, Style};
 pub(crate) use called::{called, stderr, without_stderr};
 pub(crate) use changes::{changes, word_changes};
-pub(crate) use log::start_log;
+pub(crate) use log::{LogFormat, start_log};
 pub(crate) use out::{Terminal, out};
 use serde::Serialize;
 use serde_json::json;

@@ -1,20 +1,24 @@
 //! A form, filled in the terminal field by field and reviewed before it is sent.
 
-use super::{line, yes};
+use super::{line, yes_unless};
 use crate::print;
 use serde_json::{Map, Value};
-use std::io;
+use std::{io, sync::atomic::AtomicBool};
 use zcp_client::wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode};
 use zcp_schema::Schema;
 
-pub(super) fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitResult> {
+pub(super) fn in_terminal(
+    server: &str,
+    question: &Elicit,
+    given_up: &AtomicBool,
+) -> io::Result<ElicitResult> {
     let said = |action, content| Ok(ElicitResult { action, content });
     print::no_progress();
     print::aside(&format!("\n{server} asks: {}", question.message));
     if question.mode == Some(Mode::Url) {
         print::aside("It wants you to visit this page, which is not opened for you:");
         print::page(question.url.as_deref().unwrap_or_default());
-        let yes = yes("Do you go there? [y/N] ")?;
+        let yes = yes_unless("Do you go there? [y/N] ", given_up)?;
         return said(if yes { Action::Accept } else { Action::Decline }, None);
     }
     let schema = question.requested_schema.as_ref();
@@ -24,14 +28,14 @@ pub(super) fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitR
     let mut filled = Map::new();
     for (name, field) in fields.into_iter().flatten() {
         let is_needed = required.iter().any(|one| one == name) && field.get("default").is_none();
-        match typed(name, field, is_needed)? {
+        match typed(name, field, is_needed, given_up)? {
             Typed::Nothing => return said(Action::Cancel, None),
             Typed::Left => (), // Its default, if it has one, is filled in.
             Typed::Value(value) => drop(filled.insert(name.clone(), value)),
         }
     }
     if fields.is_none_or(Map::is_empty) {
-        let yes = yes("Do you agree? [y/N] ")?;
+        let yes = yes_unless("Do you agree? [y/N] ", given_up)?;
         return match yes {
             true => said(Action::Accept, Some(Value::Object(filled))),
             false => said(Action::Decline, None),
@@ -40,7 +44,7 @@ pub(super) fn in_terminal(server: &str, question: &Elicit) -> io::Result<ElicitR
     let filled = Value::Object(filled);
     print::aside(&format!("This goes to {server}: {filled}"));
     loop {
-        let sure = line("Send it? [Y/n, or c to cancel] ")?;
+        let sure = line("Send it? [Y/n, or c to cancel] ", given_up)?;
         match sure.map(|sure| sure.to_lowercase()).as_deref() {
             None | Some("c" | "cancel") => return said(Action::Cancel, None),
             Some("n" | "no") => return said(Action::Decline, None),
@@ -60,9 +64,11 @@ enum Typed {
 }
 
 /// Asks for a field until the answer fits it.
-fn typed(name: &str, field: &Value, is_needed: bool) -> io::Result<Typed> {
+fn typed(name: &str, field: &Value, is_needed: bool, given_up: &AtomicBool) -> io::Result<Typed> {
     loop {
-        let Some(text) = line(&prompt(name, field, is_needed))? else { return Ok(Typed::Nothing) };
+        let Some(text) = line(&prompt(name, field, is_needed), given_up)? else {
+            return Ok(Typed::Nothing);
+        };
         if text.is_empty() && !is_needed {
             return Ok(Typed::Left);
         }

@@ -18,14 +18,6 @@ use zcp_client::{
     wire::mcp::elicitation::{Action, Elicit, ElicitResult},
 };
 
-/// Set by Ctrl-C: what is typed after that answers nothing.
-static STOPPED: AtomicBool = AtomicBool::new(false);
-
-/// Asks nothing any more, and takes no answer to what was asked.
-pub(crate) fn stop() {
-    STOPPED.store(true, Ordering::Relaxed);
-}
-
 /// Whom a server's questions go to.
 #[derive(Clone)]
 pub(crate) struct Asker {
@@ -54,10 +46,12 @@ impl Asker {
             print::aside(&given::declined(&self.server, &question));
             return Ok(ElicitResult { action: Action::Decline, content: None });
         }
-        let server = self.server;
+        let (server, given_up) = (self.server, Arc::new(AtomicBool::new(false)));
+        // What is typed after Ctrl-C, which drops this, answers nothing.
+        let _given_up_when_dropped = GivenUp(given_up.clone());
         let asked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            form::in_terminal(&server, &question)
+            form::in_terminal(&server, &question, &given_up)
         })
         .await;
         Ok(asked
@@ -67,15 +61,29 @@ impl Asker {
     }
 }
 
+/// Says that nobody waits for an answer any more.
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Asks for a yes.
 pub(crate) fn yes(question: &str) -> io::Result<bool> {
-    let answer = line(question)?;
+    yes_unless(question, &AtomicBool::new(false))
+}
+
+/// Asks for a yes, unless nobody waits for it.
+fn yes_unless(question: &str, given_up: &AtomicBool) -> io::Result<bool> {
+    let answer = line(question, given_up)?;
     Ok(answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes")))
 }
 
-/// A line that was typed; none at the end of the input, and none after Ctrl-C.
-fn line(prompt: &str) -> io::Result<Option<String>> {
-    if STOPPED.load(Ordering::Relaxed) {
+/// A line that was typed; none at the end of the input, and none if nobody waits for it.
+fn line(prompt: &str, given_up: &AtomicBool) -> io::Result<Option<String>> {
+    if given_up.load(Ordering::Relaxed) {
         return Ok(None);
     }
     let mut err = anstream::stderr();
@@ -83,6 +91,19 @@ fn line(prompt: &str) -> io::Result<Option<String>> {
     err.flush()?;
     let mut text = String::new();
     let read = io::stdin().lock().read_line(&mut text)?;
-    let is_answer = read > 0 && !STOPPED.load(Ordering::Relaxed);
+    let is_answer = read > 0 && !given_up.load(Ordering::Relaxed);
     Ok(is_answer.then(|| text.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_waits_for_is_neither_asked_nor_answered() {
+        let given_up = Arc::new(AtomicBool::new(false));
+        drop(GivenUp(given_up.clone()));
+        assert_eq!(line("Really?", &given_up).unwrap(), None);
+        assert!(!yes_unless("Really?", &given_up).unwrap());
+    }
 }

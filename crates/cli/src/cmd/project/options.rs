@@ -2,7 +2,6 @@
 
 use crate::{findings::Finding, needs};
 use regex::Regex;
-use std::sync::LazyLock;
 use zcp_scripts::Program;
 
 /// How much of a script is looked at.
@@ -21,8 +20,6 @@ const READERS: [(&[&str], &str, &str); 6] = [
     (&["js", "mjs", "cjs", "ts"], r"\bprocess\.argv\b", "reads `process.argv`"),
     (&["rb", "pl"], r"\bARGV\b|\bOptionParser\b|\bGetopt::", "reads `ARGV`"),
 ];
-static PATTERNS: LazyLock<Vec<Option<Regex>>> =
-    LazyLock::new(|| READERS.iter().map(|(_, pattern, _)| Regex::new(pattern).ok()).collect());
 /// What stands in a header that says which arguments there are.
 const SAID: [&str; 6] = ["@param", "@args", "@arg ", ":param", "Args:", "mcp:"];
 
@@ -50,11 +47,10 @@ pub(super) fn undeclared(program: &Program) -> Option<Finding> {
 fn how(text: &str, ending: &str) -> Option<&'static str> {
     let is_shell = ["sh", "bash", "zsh", ""].contains(&ending);
     let text = if is_shell { outside_functions(text) } else { text.to_owned() };
-    let mut known = READERS.iter().zip(PATTERNS.iter());
-    known.find_map(|((endings, _, how), pattern)| {
-        let is_meant = endings.contains(&ending) && pattern.as_ref()?.is_match(&text);
-        is_meant.then_some(*how)
-    })
+    let mut known = READERS.iter().filter(|(endings, ..)| endings.contains(&ending));
+    let found = known
+        .find(|(_, pattern, _)| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&text)));
+    found.map(|(_, _, how)| *how)
 }
 
 /// A shell script without comments, the bodies of functions, which have a `$1` of their own, and

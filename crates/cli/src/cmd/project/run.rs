@@ -120,7 +120,7 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     // What the tool wrote to standard error has arrived when its server has ended.
     client.close().await;
     match result.is_error {
-        true => Err(result::failure(result, Some(tool), &args, true)),
+        true => Err(result::failure(&result, Some(tool), &args, true)),
         false => Ok(()),
     }
 }

@@ -77,7 +77,7 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     result::show(&client, &result, &shown).await?;
     client.close().await;
     match result.is_error {
-        true => Err(result::failure(result, tool, &args, false)),
+        true => Err(result::failure(&result, tool, &args, false)),
         false => Ok(()),
     }
 }

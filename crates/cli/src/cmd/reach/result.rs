@@ -96,21 +96,21 @@ fn is_late(result: &CallToolResult) -> bool {
 
 /// Why a call failed. One whose arguments do not fit the tool was typed wrong.
 pub(crate) fn failure(
-    result: CallToolResult,
+    result: &CallToolResult,
     tool: Option<&Tool>,
     args: &Value,
     is_run: bool,
 ) -> Box<dyn Error> {
-    let printed = result.content.len() - reasons(&result);
+    let printed = result.content.len() - reasons(result);
     let texts: Vec<&str> = result.content[printed..].iter().filter_map(Content::as_text).collect();
     let why = match is_run {
-        true => print::without_stderr(&texts.join("\n"), stderr(&result)),
+        true => print::without_stderr(&texts.join("\n"), stderr(result)),
         false => texts.join("\n"),
     };
-    if is_late(&result) {
+    if is_late(result) {
         return Box::new(Exited::new(5, why));
     }
-    let code = meta(&result, "exitCode").and_then(Value::as_u64);
+    let code = meta(result, "exitCode").and_then(Value::as_u64);
     // What has an exit code was run.
     let tool = tool.filter(|_| code.is_none());
     let schema = tool.and_then(|tool| zcp_schema::Schema::compile(&tool.input_schema).ok());
@@ -186,12 +186,12 @@ async fn save(client: &Client, result: &CallToolResult, path: &Path) -> Done<()>
             match kept(block) {
                 Some(output) => fetch(client, &output.uri, &mut file).await?,
                 None if is_of_kept(blocks, at) => (),
-                None => match text(block) {
-                    Some(text) => {
-                        writeln!(file, "{}", text.trim_end_matches('\n')).map_err(named)?;
+                None => {
+                    let text = text(block).unwrap_or_default().trim_end_matches('\n');
+                    if !text.is_empty() {
+                        writeln!(file, "{text}").map_err(named)?;
                     }
-                    None => (),
-                },
+                }
             }
         }
     }

@@ -69,26 +69,7 @@ pub(super) fn addition(
     });
     let env: BTreeMap<_, _> =
         env.collect::<std::result::Result<_, String>>().map_err(|why| usage(why.into()))?;
-    let wanted = match source {
-        Source::Folder(folder) => {
-            let (program, args) = command(folder)?;
-            client.entry(&name, &program, &args, &env)
-        }
-        Source::Command(words) => {
-            let (program, args) = words.split_first().ok_or("the command line is empty")?;
-            client.entry(&name, program, args, &env)
-        }
-        Source::Url(_) if !env.is_empty() => {
-            return Err(usage("a URL has no environment: leave --env out".into()));
-        }
-        Source::Url(url) => client.remote_entry(&name, url).ok_or_else(|| {
-            let hint = "add it as a connector in its settings";
-            format!(
-                "{} starts servers of its file itself, and reads no URL there: {hint}",
-                client.name
-            )
-        })?,
-    };
+    let wanted = entry(client, &name, source, &env)?;
     if client.is_app && !env.contains_key("PATH") {
         notes.extend(short_path::note(client, source));
     }
@@ -148,6 +129,35 @@ pub(super) fn removal(client: &Client, kept: &Kept, servers: &Value, name: &str)
         .map_err(|why| format!("{place}: {why}; take `{name}` out of it yourself"))?;
     let words = format!("{} no longer has {name}", client.name);
     Ok(Change { name: name.to_owned(), entry: there.clone(), text, words, notes: vec![] })
+}
+
+/// A server as a client writes it down.
+fn entry(
+    client: &Client,
+    name: &str,
+    source: &Source,
+    env: &BTreeMap<String, String>,
+) -> Result<Map<String, Value>> {
+    Ok(match source {
+        Source::Folder(folder) => {
+            let (program, args) = command(folder)?;
+            client.entry(name, &program, &args, env)
+        }
+        Source::Command(words) => {
+            let (program, args) = words.split_first().ok_or("the command line is empty")?;
+            client.entry(name, program, args, env)
+        }
+        Source::Url(_) if !env.is_empty() => {
+            return Err(usage("a URL has no environment: leave --env out".into()));
+        }
+        Source::Url(url) => client.remote_entry(name, url).ok_or_else(|| {
+            let hint = "add it as a connector in its settings";
+            format!(
+                "{} starts servers of its file itself, and reads no URL there: {hint}",
+                client.name
+            )
+        })?,
+    })
 }
 
 /// Opens a folder that offers something.
