@@ -264,7 +264,7 @@ async fn health_is_words_on_a_terminal() {
     fs::create_dir_all(folder.0.join("tools")).expect("it can be made");
     fs::write(folder.0.join("tools/a.sh"), "# Says a.\necho a\n").expect("it can be written");
     let mut person = Person::new(&folder, &["health"]);
-    person.sees("1 tools").await;
+    person.sees("1 tool, 0 resources, 0 prompts").await;
     assert!(!person.seen.contains("jsonTool"), "{}", person.seen);
     assert_eq!(person.ends().await, 0);
 }

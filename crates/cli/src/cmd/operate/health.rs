@@ -62,8 +62,13 @@ pub(crate) async fn run(health: &Health, json: bool) -> Result<(), Box<dyn Error
     // Whoever looks at a terminal is a person; programs have always read JSON.
     if !json && std::io::stdout().is_terminal() {
         let status = if is_well { "ok" } else { "degraded" };
+        let counts = [(tools, "tool"), (resources, "resource"), (prompts, "prompt")];
+        let counts = counts.map(|(count, what)| match count {
+            1 => format!("1 {what}"),
+            count => format!("{count} {what}s"),
+        });
         let rows = [
-            ("offers", format!("{tools} tools, {resources} resources, {prompts} prompts")),
+            ("offers", counts.join(", ")),
             ("checks of the project", checked.to_owned()),
             ("left out", mistakes.len().to_string()),
         ];
