@@ -118,3 +118,27 @@ async fn a_script_with_options_becomes_a_tool() {
     let (code, why) = complaint(&run(x, &["import", "plain.py", "--into", "kit"]).await);
     assert_eq!((code, why.contains("names no options")), (Some(1), true), "{why}");
 }
+
+#[tokio::test]
+async fn a_script_among_the_tools_gets_a_header() {
+    let folder = Folder::new("import-header");
+    let x = folder.0.as_path();
+    let script = "#!/usr/bin/env python3\n\"\"\"Says a word loudly.\"\"\"\nimport argparse\n\
+                  p = argparse.ArgumentParser()\np.add_argument('word')\n\
+                  print(p.parse_args().word.upper())\n";
+    let file = x.join("kit/tools/shouts.py");
+    fs::create_dir_all(x.join("kit/tools")).expect("it can be made");
+    fs::write(&file, script).expect("it can be written");
+    let validated = run(x, &["validate", "kit"]).await;
+    let told = String::from_utf8_lossy(&validated.stdout).into_owned();
+    assert!(told.contains("zcp import") && told.contains("--update"), "{told}");
+    let words = ["--json", "import", "kit/tools/shouts.py", "--into", "kit", "--update"];
+    let told = json_of(&run(x, &words).await);
+    assert_eq!(told["updated"][0]["tool"], "shouts", "{told}");
+    let text = fs::read_to_string(&file).expect("it is there");
+    assert!(text.starts_with("#!/usr/bin/env python3\n# Says a word loudly.\n"), "{text}");
+    let called = run(x, &["run", "shouts", "--in", "kit", "word=-hey"]).await;
+    assert_eq!(String::from_utf8_lossy(&called.stdout), "-HEY\n", "{called:?}");
+    let validated = run(x, &["validate", "kit"]).await;
+    assert!(!String::from_utf8_lossy(&validated.stdout).contains("declares no arguments"));
+}

@@ -138,8 +138,8 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
         Some(("ws" | "wss", _)) => Way::Ws(socket(server, target)?),
         Some(("unix", path)) => Way::Unix(headed(Http::unix(path)?, target)?),
         _ if Path::new(server).is_dir() => {
-            if config::has(server) {
-                let other = "a client's configuration has a server of that name, too";
+            if config::has_other(server, Path::new(server)) {
+                let other = "a client's configuration has a server of that name, which is another";
                 print::aside(&format!("./{server} is used; {other}: `zcp list` shows it"));
             }
             Way::Process(with_env(folder(server)?, target)?)

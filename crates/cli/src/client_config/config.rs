@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     error::Error,
     path::{Path, PathBuf},
@@ -183,21 +183,32 @@ pub(crate) struct Listed {
     pub(crate) file: PathBuf,
     /// Its URL or its command, without arguments, which may be secret.
     pub(crate) about: String,
+    #[serde(skip)]
+    args: Vec<String>,
 }
 
-/// Whether a client's file has a server of a name. Files that cannot be read are passed over.
-pub(crate) fn has(name: &str) -> bool {
-    is_bare(name) && all().iter().any(|one| one.name == name)
+/// Whether a client's file has a server of a name that is not the one of this folder. Files that
+/// cannot be read are passed over.
+pub(crate) fn has_other(name: &str, folder: &Path) -> bool {
+    let folder = folder.canonicalize().map(|path| path.to_string_lossy().into_owned());
+    let is_other = |one: &Listed| {
+        one.name == name && !folder.as_ref().is_ok_and(|folder| one.args.contains(folder))
+    };
+    is_bare(name) && all().iter().any(is_other)
 }
 
 /// The servers of all clients' files. Files that cannot be read are passed over.
 pub(crate) fn all() -> Vec<Listed> {
     let folder = env::current_dir().unwrap_or_default();
-    let mut listed = vec![];
+    let (mut listed, mut seen) = (vec![], BTreeSet::new());
     for client in &CLIENTS {
         let own = client.user_files().into_iter();
         for file in own.chain(client.project_file(Path::new(""))) {
-            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            // Who stands at home has one file for both.
+            let is_new = file.canonicalize().is_ok_and(|file| seen.insert(file));
+            let Some(text) = is_new.then(|| std::fs::read_to_string(&file).ok()).flatten() else {
+                continue;
+            };
             let Ok(all) = client.format.read(&text) else { continue };
             let project = &all["projects"][folder.to_string_lossy().as_ref()];
             let places = [&project[client.servers], &all[client.servers]];
@@ -207,11 +218,13 @@ pub(crate) fn all() -> Vec<Listed> {
                 }
                 let said = ["url", "serverUrl", "httpUrl", "uri", "command", "cmd"];
                 let about = said.iter().find_map(|member| entry[*member].as_str());
+                let args = entry["args"].as_array().into_iter().flatten();
                 listed.push(Listed {
                     name: name.clone(),
                     client: client.id,
                     file: file.clone(),
                     about: about.unwrap_or_default().to_owned(),
+                    args: args.filter_map(|arg| Some(arg.as_str()?.to_owned())).collect(),
                 });
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::{findings::Finding, needs};
 use regex::Regex;
+use std::path::Path;
 use zcp_scripts::Program;
 
 /// How much of a script is looked at.
@@ -36,9 +37,12 @@ pub(super) fn undeclared(program: &Program) -> Option<Finding> {
         return None;
     }
     let why = format!("{how}, and declares no arguments: clients can give it none");
+    let folder = script.parent().filter(|folder| folder.ends_with("tools"));
+    let folder = folder.and_then(Path::parent).or(script.parent())?;
+    let (file, folder) = (script.display().to_string(), folder.display().to_string());
+    let import = shell_words::join(["zcp", "import", &file, "--into", &folder, "--update"]);
     let fix = format!(
-        "say `@param NAME TYPE words` and `@args --name {{name}}` in its header, or let `zcp import {}` write that",
-        script.display()
+        "say `@param NAME TYPE words` and `@args --name {{name}}` in its header; `{import}` writes that from its --help"
     );
     Some(Finding::warning(&program.tool, why).fix(fix))
 }

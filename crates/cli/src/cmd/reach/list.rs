@@ -17,7 +17,7 @@ use zcp_client::Client;
   zcp list 'uvx mcp-server-time' tools
   zcp list ./my-tools greet     one tool in full, as `zcp describe` shows it
   zcp list                      the servers in the configuration files of clients",
-    mut_arg("server", |server| server.required(false).default_value("").index(1)))]
+    mut_arg("server", |server| server.required(false).default_value("").hide_default_value(true).index(1)))]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) target: Target,

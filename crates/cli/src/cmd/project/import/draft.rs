@@ -41,7 +41,8 @@ pub(super) struct Tool {
     pub(super) required: Vec<String>,
     /// Variables it is shown.
     pub(super) env: Vec<String>,
-    /// What comes after the header.
+    /// What comes before the header, and after it.
+    pub(super) shebang: String,
     pub(super) body: String,
 }
 
@@ -147,8 +148,11 @@ impl Named {
             lines.push(String::new());
             lines.extend(tags.iter().map(|tag| format!("@{tag}")));
         }
-        let header: String =
-            lines.iter().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect();
+        let mark = if ["js", "mjs", "cjs"].contains(&tool.ending) { "//" } else { "#" };
+        let header: String = lines
+            .iter()
+            .map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n")
+            .collect();
         let beside = params.is_none().then(|| {
             let mut schema = json!({ "type": "object", "properties": tool.properties });
             if !tool.required.is_empty() {
@@ -157,7 +161,7 @@ impl Named {
             let text = serde_json::to_string_pretty(&json!({ "inputSchema": schema }));
             text.unwrap_or_default() + "\n"
         });
-        (header + &tool.body, beside)
+        (format!("{}{header}{}", tool.shebang, tool.body), beside)
     }
 }
 

@@ -130,7 +130,7 @@ async fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
         _ => (),
     }
     if script::is_script(file, text) {
-        return Ok(script::import(file, text, &place.cwd).await.map_err(|why| wrong(&why))?);
+        return Ok(script::import(file, text, place).await.map_err(|why| wrong(&why))?);
     }
     let value: Value = match (ending, text.trim_start().starts_with('{')) {
         ("json", _) | (_, true) => serde_json::from_str(text).map_err(|error| wrong(&error))?,

@@ -160,6 +160,7 @@ impl<'a> Api<'a> {
             body: draft.text(&upper, &server),
             properties: draft.arguments.properties,
             required: draft.arguments.required,
+            shebang: String::new(),
         };
         Ok((tool, variables))
     }

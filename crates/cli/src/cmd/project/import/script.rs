@@ -3,6 +3,7 @@
 use super::{
     draft::{Imported, Tool},
     make::bare,
+    place::Place,
 };
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -42,9 +43,11 @@ fn runner(file: &Path) -> Option<&'static str> {
     RUNNERS.iter().find(|(known, _)| *known == ending).map(|(_, runner)| *runner)
 }
 
-/// The tool of a script. The script is run with `--help`, and stays where it is.
-pub(super) async fn import(file: &Path, text: &str, cwd: &str) -> Result<Imported, String> {
+/// The tool of a script. The script is run with `--help`. It stays where it is; if that is among the
+/// tools already, it gets a header.
+pub(super) async fn import(file: &Path, text: &str, place: &Place) -> Result<Imported, String> {
     let file = fs::canonicalize(file).map_err(|error| error.to_string())?;
+    let is_tool = fs::canonicalize(&place.tools).is_ok_and(|tools| file.parent() == Some(&tools));
     let name = file.file_name().and_then(|name| name.to_str()).ok_or("its name is not UTF-8")?;
     let words = starting(&file, text, name)?;
     let help = help(&file, &words).await?;
@@ -56,28 +59,52 @@ pub(super) async fn import(file: &Path, text: &str, cwd: &str) -> Result<Importe
         let hint = "write `@param` and `@args` by hand";
         return Err(format!("its --help names no options that could be read: {hint}"));
     }
-    let command = shell_words::join(words.iter().map(String::as_str).chain(["{no-file}"]));
-    let mut tags = vec![format!("command {}", bare(&command)), format!("args {}", read.template())];
-    if cwd != "." {
-        tags.push(format!("cwd {cwd}"));
+    let mut tags = vec![format!("args {}", read.template())];
+    if !is_tool {
+        let command = shell_words::join(words.iter().map(String::as_str).chain(["{no-file}"]));
+        tags.insert(0, format!("command {}", bare(&command)));
+        tags.extend((place.cwd != ".").then(|| format!("cwd {}", place.cwd)));
     }
+    let ending = file.extension().and_then(|ending| ending.to_str());
+    let own = RUNNERS.iter().find(|(known, _)| Some(*known) == ending).map(|(known, _)| *known);
+    let (shebang, body) = match (is_tool, text.starts_with("#!")) {
+        (true, true) => text.split_at(text.find('\n').map_or(text.len(), |end| end + 1)),
+        (true, false) => ("", text),
+        (false, _) => ("", ""),
+    };
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
     let required = read.arguments.iter().filter(|one| one.is_required);
     let tool = Tool {
         source: stem.to_owned(),
         about: format!("{name} --help"),
         name: stem.to_owned(),
-        ending: "sh",
-        description: match read.about.is_empty() {
-            true => format!("Runs {name}."),
-            false => read.about.clone(),
+        ending: match is_tool {
+            true => own.ok_or("its name has no ending: write `@param` and `@args` by hand")?,
+            false => "sh",
         },
+        description: match (read.about.is_empty(), first_words(text)) {
+            (false, _) => read.about.clone(),
+            (true, Some(words)) => words,
+            (true, None) => format!("Runs {name}."),
+        },
+        shebang: shebang.to_owned(),
+        body: body.to_owned(),
         tags,
         required: required.map(|one| one.name.clone()).collect(),
         properties: read.arguments.iter().map(|one| (one.name.clone(), one.schema())).collect(),
         ..Tool::default()
     };
     Ok(Imported { tools: vec![tool], ..Imported::default() })
+}
+
+/// What a script says of itself first, in a comment or a docstring.
+fn first_words(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.starts_with("#!"));
+    let first = lines.find(|line| !line.is_empty())?;
+    let marks = ["\"\"\"", "'''", "//", "#"];
+    let words = marks.iter().find_map(|mark| first.strip_prefix(mark))?;
+    let words = words.trim_end_matches("\"\"\"").trim_end_matches("'''").trim();
+    words.starts_with(char::is_alphanumeric).then(|| words.to_owned())
 }
 
 /// The words that start a script in its folder.
