@@ -181,7 +181,7 @@ mod tests {
         let root = Path::new("/p");
         assert_eq!(
             of_value(&settings, root),
-            [Need::File("/p/key.txt".into()), secret("BEARER"), variable("HOST")]
+            [variable("HOST"), secret("BEARER"), Need::File("/p/key.txt".into())]
         );
     }
 }
