@@ -80,6 +80,8 @@ class Client(Process):
         self.failed, self.lost = [], []
         self.connected, self.done = asyncio.Event(), asyncio.Event()
         self.sessions, self.sessions_at_end = None, None
+        # How its SDK is not as it was published, and why.
+        self.changed = []
         self.news, self.listening = asyncio.Condition(), False
         self.heard_at, self.silent_at = 0.0, 0.0
 
@@ -125,8 +127,8 @@ class Client(Process):
             case "done":
                 self.sessions_at_end = line["sessions"]
 
-    def meet(self, server, revision, sessions):
-        self.sessions = sessions
+    def meet(self, server, revision, sessions, changed):
+        self.sessions, self.changed = sessions, changed
         if server != SERVER_NAME:
             self.lose("calls", f"the server calls itself {server}, and is not the one to be tested")
         expected = "2025-11-25" if sessions else "2026-07-28"

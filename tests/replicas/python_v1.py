@@ -14,11 +14,16 @@ from script import wire
 
 # The SDK calls its tasks deprecated whenever they are used.
 warnings.simplefilter("ignore", DeprecationWarning)
-# The SDK gives a stream up for good when it has broken twice, and has no option for that.
 streamable_http.MAX_RECONNECTION_ATTEMPTS = 1000
 
 
 class Client:
+    changed = [
+        "a constant: the SDK gives a stream up for good when it has broken twice, and has no option for that",
+        "a new connection gets the session of the last one, and counts its requests on:"
+        " one failed request ends the connection, and the SDK can only begin another session then",
+    ]
+
     def __init__(self, name, calls, listening):
         self.name = name
         self.calls, self.listener = Session(calls), Session(listening)
@@ -98,8 +103,7 @@ class Session:
                     self.next_request = session._request_id
 
     def streams(self, http):
-        # One failed request ends the SDK's whole transport, and a new one takes no session id: it is
-        # made with it here.
+        # A new transport takes no session id: it is made with it here.
         streamable_http.StreamableHTTPTransport = self.transport
         # The SDK would end the session with the transport.
         return streamable_http_client(self.url, http_client=http, terminate_on_close=False)

@@ -54,7 +54,7 @@ class Script {
 
   async perform() {
     const { server, revision } = await this.client.connect();
-    tell('connected', { server, revision, sessions: this.client.sessions() });
+    tell('connected', { server, revision, sessions: this.client.sessions(), changed: this.client.changed ?? [] });
     const loops = [
       this.keepOn('calls', this.call, 50),
       this.keepOn('progress', this.progress, 100),

@@ -42,7 +42,8 @@ class Script:
 
     async def perform(self):
         name, revision = await self.client.connect()
-        tell("connected", server=name, revision=revision, sessions=self.client.sessions())
+        changed = getattr(self.client, "changed", [])
+        tell("connected", server=name, revision=revision, sessions=self.client.sessions(), changed=changed)
         listening = asyncio.create_task(self.listen())
         loops = [
             self.keep_on("calls", self.call, 0.05),

@@ -32,7 +32,7 @@ class Session {
     return response;
   }
 
-  /** The SDK forgets an answer that did not arrive, and the call that asked would wait for it. */
+  /** Posts an answer until it has arrived. */
   async deliver(to, init) {
     const isAnswer = init.method === 'POST' && !('method' in JSON.parse(init.body));
     for (;;) {
@@ -46,6 +46,11 @@ class Session {
 }
 
 class Adapter {
+  changed = [
+    'its option `fetch`: an answer to a question is posted until it arrives. The SDK posts it once, and the call that ' +
+      'asked would wait for it',
+  ];
+
   constructor(name, calls, listening) {
     this.name = name;
     this.calls = new Session(calls);

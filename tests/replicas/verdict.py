@@ -25,7 +25,18 @@ def show_table(stage):
     print()
     for row in rows:
         print(f"  {row['client']:<10}" + "".join(f"{row[column]:>{len(column) + 2}}" for column in columns[1:]))
-    print(f"  {len(stage.kills)} kills", flush=True)
+    print(f"  {len(stage.kills)} kills")
+    show_changes(stage)
+
+
+def show_changes(stage):
+    """Which clients are not as they were published, in what, and why."""
+    as_published = [client.name for client in stage.clients if not client.changed]
+    print(f"  as published: {', '.join(as_published) or 'none'}")
+    for client in stage.clients:
+        for change in client.changed:
+            print(f"  changed, {client.name}: {change}")
+    print(end="", flush=True)
 
 
 def does(client, kind):
