@@ -151,6 +151,7 @@ fn fragments() -> Vec<Case> {
     };
     let with = |between: Vec<u8>| [part(TEXT, first), between, whole(CONTINUATION, rest)].concat();
     let refused = || Close(Some(1002));
+    let more = [whole(TEXT, &text), whole(CONTINUATION, "x")].concat();
     let mut cases = vec![
         case("empty first fragment", [part(TEXT, ""), whole(CONTINUATION, &text)].concat(), Answer),
         case("empty last fragment", [part(TEXT, &text), whole(CONTINUATION, "")].concat(), Answer),
@@ -165,11 +166,7 @@ fn fragments() -> Vec<Case> {
         case("continuation of nothing", whole(CONTINUATION, ""), refused()),
         case("continuation of nothing with a payload", whole(CONTINUATION, "x"), refused()),
         case("unfinished continuation of nothing", part(CONTINUATION, ""), refused()),
-        case(
-            "continuation of a whole text",
-            [whole(TEXT, &text), whole(CONTINUATION, "x")].concat(),
-            refused(),
-        ),
+        case("continuation of a whole text", more, refused()),
     ];
     for parts in [2, 3, 10, text.len()] {
         cases.push(case(format!("text in {parts} fragments"), cut(parts), Answer));
@@ -202,9 +199,11 @@ fn lengths() -> Vec<Case> {
         case("a header that announces too much", endless(LARGEST as u64 + 1), too_long()),
         case("a header that announces 8 EiB", endless(1 << 62), too_long()),
         case("a length with its first bit set", endless(u64::MAX), too_long()),
-        case("fragments of too much", [part(TEXT, &half), whole(CONTINUATION, &half)].concat(), {
-            too_long()
-        }),
+        case(
+            "fragments of too much",
+            [part(TEXT, &half), whole(CONTINUATION, &half)].concat(),
+            too_long(),
+        ),
     ]);
     cases
 }
@@ -242,12 +241,16 @@ fn closes() -> Vec<Case> {
         case("close without a code", whole(CLOSE, ""), Close(None)),
         case("close with half a code", whole(CLOSE, [3]), Close(Some(1002))),
         case("close with a long reason", closing(1000, long), Close(Some(1000))),
-        case("a ping after a close", [closing(1000, ""), whole(PING, "")].concat(), {
-            Close(Some(1000))
-        }),
-        case("a request after a close", [closing(1000, ""), whole(TEXT, shortest())].concat(), {
-            Close(Some(1000))
-        }),
+        case(
+            "a ping after a close",
+            [closing(1000, ""), whole(PING, "")].concat(),
+            Close(Some(1000)),
+        ),
+        case(
+            "a request after a close",
+            [closing(1000, ""), whole(TEXT, shortest())].concat(),
+            Close(Some(1000)),
+        ),
     ];
     // 1014 was registered after RFC 6455: whether it is known is left open here.
     let usable = (1000..=1003).chain(1007..=1013).chain([3000, 3999, 4000, 4999]);

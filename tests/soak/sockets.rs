@@ -13,7 +13,11 @@ use std::{
 };
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
-use zcp::{Ctx, Resource, Result, Server, tool};
+use zcp::{
+    Ctx, Resource, Result, Server,
+    store::{Browse, Memory},
+    tool,
+};
 use zcp_tests::{call, http::HttpServer, modern};
 
 const CLIENTS: usize = 1000;
@@ -25,14 +29,15 @@ const EVERY: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(200);
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// What it may grow by between two quarters of the time, in KiB.
-const GROWS: u64 = 4 * 1024;
-/// What may be left when all clients are gone, in KiB.
-const LEFT: u64 = 24 * 1024;
+/// What it may grow by between two quarters of the time, in KiB: a tenth of what it is.
+const GROWS: u64 = 12 * 1024;
+/// What may be left when all clients are gone, in KiB: mostly in the store.
+const LEFT: u64 = 8 * 1024;
 
 /// The server, and what all clients need to know.
 pub(crate) struct Stage {
     pub(crate) server: HttpServer,
+    store: Arc<Memory>,
     /// The number of the last news.
     pub(crate) published: AtomicU64,
     pub(crate) over: CancellationToken,
@@ -68,8 +73,10 @@ impl Stage {
     async fn new() -> Self {
         let news = Resource::new(NEWS, async || "see what is below").watched();
         let server = Server::new("soak").tool(publish).tool(count).resource(news);
+        let store = Arc::new(Memory::new());
         Self {
-            server: HttpServer::new(server).await,
+            server: HttpServer::new(server.shared_store(store.clone())).await,
+            store,
             published: AtomicU64::new(0),
             over: CancellationToken::new(),
             figures: Figures::default(),
@@ -146,10 +153,11 @@ async fn a_thousand_clients_lose_nothing_and_repeat_nothing() {
     }
     let quarter = samples.len() / 4;
     let (third, last) = (mean(&samples[2 * quarter..3 * quarter]), mean(&samples[3 * quarter..]));
-    let Some(Stage { server, figures, published, .. }) = Arc::into_inner(stage) else {
+    let Some(Stage { server, store, figures, published, .. }) = Arc::into_inner(stage) else {
         panic!("all clients have ended")
     };
     server.close().await;
+    assert_eq!(store.keys("session/").await, Ok(vec![]), "all sessions have ended");
     let after = held();
     say(&format!(
         "sockets: {CLIENTS} clients, {} news, {figures:?}; {before} KiB held before, {third} in the \
