@@ -121,7 +121,7 @@ impl Client {
             }
             heard += 1;
             stage.figures.events.fetch_add(1, Relaxed);
-            if call.hear(&parse(&event.data)) {
+            if fine(call.hear(&parse(&event.data))) {
                 break;
             }
             if cut == Some(heard) {
@@ -162,6 +162,11 @@ impl Client {
     }
 }
 
+/// What was heard; panics if it must not have been.
+fn fine<T>(heard: Result<T, String>) -> T {
+    heard.unwrap_or_else(|why| panic!("{why}"))
+}
+
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("messages are JSON")
 }
@@ -198,7 +203,7 @@ impl HttpFeed {
         let stream = self.stream.as_mut().expect("it listens");
         let event = stream.event().await.expect("the stream goes on");
         if !event.data.is_empty() {
-            self.news.hear(&parse(&event.data));
+            fine(self.news.hear(&parse(&event.data)));
             stage.figures.events.fetch_add(1, Relaxed);
         }
         self.last = event.id.expect("every event has an id");
@@ -271,10 +276,10 @@ impl Line {
         let message = self.next().await;
         stage.figures.events.fetch_add(1, Relaxed);
         if message["method"] == "notifications/resources/updated" {
-            return self.news.hear(&message);
+            return fine(self.news.hear(&message));
         }
         let call = self.call.as_mut().unwrap_or_else(|| panic!("nobody asked for {message}"));
-        if call.hear(&message) {
+        if fine(call.hear(&message)) {
             self.call = None;
             stage.figures.calls.fetch_add(1, Relaxed);
         }

@@ -15,17 +15,18 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Checks a notification.
-    pub(crate) fn hear(&mut self, message: &Value) {
-        assert_eq!(message["method"], "notifications/resources/updated", "{message}");
-        let uri = message["params"]["uri"].as_str().expect("an update has a URI");
-        let number: u64 = uri[NEWS.len() + 1..].parse().expect("news have numbers");
-        match self.last {
-            Some(last) => assert_eq!(number, last + 1, "after {last}"),
+    /// Takes a notification; says what is wrong with it.
+    pub(crate) fn hear(&mut self, message: &Value) -> Result<(), String> {
+        let uri = message["params"]["uri"].as_str().unwrap_or_default();
+        let number = uri.strip_prefix(NEWS).and_then(|number| number[1..].parse::<u64>().ok());
+        let number = number.ok_or_else(|| format!("no news: {message}"))?;
+        let (fits, last) = match self.last {
+            Some(last) => (number == last + 1, last),
             // One more may have been on its way.
-            None => assert!(number <= self.since + 2, "{number} is the first since {}", self.since),
-        }
+            None => (number <= self.since + 2, self.since),
+        };
         self.last = Some(number);
+        fits.then_some(()).ok_or_else(|| format!("news {number} come after {last}"))
     }
 
     /// Whether it has heard everything up to a number.
@@ -53,20 +54,19 @@ impl Count {
         request(self.id, "tools/call", params)
     }
 
-    /// Checks what is said of the call; true of its response.
-    pub(crate) fn hear(&mut self, message: &Value) -> bool {
-        let label = &self.label;
-        if message.get("method").is_none() {
-            assert_eq!(message["id"], self.id, "{label}: {message}");
-            assert_eq!(text(&message["result"]), label, "{message}");
-            assert_eq!(self.heard, self.to, "{label}: answered too soon");
-            return true;
-        }
-        assert_eq!(message["method"], "notifications/progress", "{label}: {message}");
-        assert_eq!(message["params"]["progressToken"], self.id, "{label}: {message}");
-        assert_eq!(message["params"]["progress"], (self.heard + 1) as f64, "{label}: {message}");
-        self.heard += 1;
-        false
+    /// Takes what is said of the call; true of its response. Says what is wrong with it.
+    pub(crate) fn hear(&mut self, message: &Value) -> Result<bool, String> {
+        let Self { id, to, label, heard } = self;
+        let is_response = message.get("method").is_none();
+        let fits = if is_response {
+            message["id"] == *id && text(&message["result"]) == label && heard == to
+        } else {
+            *heard += 1;
+            let params = &message["params"];
+            params["progressToken"] == *id && params["progress"] == *heard as f64
+        };
+        fits.then_some(is_response)
+            .ok_or_else(|| format!("{label}, step {heard} of {to}: {message}"))
     }
 }
 
@@ -90,33 +90,29 @@ impl Chance {
 
 #[test]
 fn what_is_lost_repeated_or_out_of_order_is_noticed() {
-    let news = |number: u64| {
-        let uri = format!("{NEWS}/{number}");
-        json!({ "method": "notifications/resources/updated", "params": { "uri": uri } })
-    };
-    let step = |number: f64| {
-        let params = json!({ "progressToken": 1, "progress": number });
+    let news = |number: u32| json!({ "params": { "uri": format!("{NEWS}/{number}") } });
+    let step = |number: u32| {
+        let params = json!({ "progressToken": 1, "progress": f64::from(number) });
         json!({ "method": "notifications/progress", "params": params })
     };
-    for (heard, is_fine) in [
-        (&[1_u32, 2, 3][..], true),
+    let content = json!([{ "type": "text", "text": "call 1 of client 1" }]);
+    let response = json!({ "id": 1, "result": { "content": content } });
+    for (numbers, is_fine) in [
+        (&[1, 2, 3][..], true),
         (&[2, 3, 4], true),
         (&[3], false),
         (&[1, 3], false),
         (&[1, 1], false),
         (&[1, 3, 2], false),
     ] {
-        let told = std::panic::catch_unwind(|| {
-            let mut all = News::default();
-            heard.iter().for_each(|number| all.hear(&news(u64::from(*number))));
-        });
-        assert_eq!(told.is_ok(), is_fine, "{heard:?}");
-        let counted = std::panic::catch_unwind(|| {
-            let mut call = Count::new(1, 3, 1);
-            heard.iter().for_each(|number| assert!(!call.hear(&step(f64::from(*number)))));
-            let content = json!([{ "type": "text", "text": "call 1 of client 1" }]);
-            call.hear(&json!({ "id": 1, "result": { "content": content } }))
-        });
-        assert_eq!(counted.is_ok(), heard == [1, 2, 3], "{heard:?}");
+        let mut all = News::default();
+        let told: Result<Vec<()>, _> =
+            numbers.iter().map(|number| all.hear(&news(*number))).collect();
+        assert_eq!(told.is_ok(), is_fine, "{numbers:?}");
+        let mut call = Count::new(1, 3, 1);
+        let counted: Result<Vec<bool>, _> =
+            numbers.iter().map(|number| call.hear(&step(*number))).collect();
+        let counted = counted.and_then(|_| call.hear(&response));
+        assert_eq!(counted.is_ok(), numbers == [1, 2, 3], "{numbers:?}");
     }
 }
