@@ -52,7 +52,9 @@ impl HttpServer {
         let served: JoinHandle<()> = tokio::spawn(async move {
             serving.await.expect("the server does not fail");
         });
-        let client = reqwest::Client::new();
+        // Less than the server waits: no request is to meet the end of its connection.
+        let client = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(20));
+        let client = client.build().expect("a client");
         Self { address, stop, client, served: AbortOnDropHandle::new(served) }
     }
 

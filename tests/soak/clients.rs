@@ -253,16 +253,22 @@ impl Line {
         let socket = Socket::connect(&stage.server, "?resume=true").await;
         let id = socket.upgrade.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
         let mut line = Self { socket, id, received: 0, news: News::default(), call: None };
-        for message in [initialize("open", REVISION), subscribe()] {
-            let id = message["id"].clone();
-            line.socket.send(message).await;
-            let answer = line.next().await;
-            assert!(answer["id"] == id && answer.get("result").is_some(), "{answer}");
-            if id == "open" {
-                line.socket.send(notification("notifications/initialized", json!({}))).await;
+        line.socket.send(initialize("open", REVISION)).await;
+        let opened = line.next().await;
+        assert!(opened["id"] == "open" && opened.get("result").is_some(), "{opened}");
+        line.socket.send(notification("notifications/initialized", json!({}))).await;
+        line.socket.send(subscribe()).await;
+        // News may come before the answer.
+        let mut early = vec![];
+        let subscribed = loop {
+            match line.next().await {
+                news if news.get("method").is_some() => early.push(news),
+                answer => break answer,
             }
-        }
+        };
+        assert_eq!(subscribed["result"], json!({}), "{subscribed}");
         line.news.since = stage.published.load(Relaxed);
+        early.iter().for_each(|news| fine(line.news.hear(news)));
         line
     }
 
