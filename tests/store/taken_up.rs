@@ -235,7 +235,7 @@ async fn two_resumes_of_a_dead_call_make_it_once() {
     replica.again().await;
     let rest = async || {
         let get = reqwest::Client::new().get(format!("http://{address}/mcp"));
-        let get = get.header("mcp-session-id", &session).header("last-event-id", &last);
+        let get = get.header("mcp-session-id", &session).header("last-event-id", last);
         let answer = get.header("accept", "text/event-stream").send().await.expect("it answers");
         answer.text().await.expect("it ends")
     };
