@@ -22,9 +22,10 @@ use zcp::{
 use zcp_tests::{
     away::{resumable, slow},
     call, everything,
-    http::HttpServer,
+    http::{HttpServer, free_address},
     initialize, modern, modern_as, notification,
     pipe::PipeClient,
+    replica::Replica,
     request, response,
     socket::Socket,
     sse2024::OldClient,
@@ -245,6 +246,29 @@ async fn one_address_cannot_take_all_connections() {
     }
 }
 
+/// The usual limit of a shell and of systemd is 1024 files: here the process cannot raise it.
+#[tokio::test]
+async fn a_low_limit_of_open_files_stops_nobody_else() {
+    let address = free_address();
+    let command = format!(
+        "ulimit -n 256; exec {} --http {address}",
+        zcp_tests::examples::examples().join("everything").display()
+    );
+    let started = std::process::Command::new("sh").args(["-c", &command]).spawn().unwrap();
+    let _server = Replica::of(started, address.to_string()).await;
+    let mut held = vec![];
+    for _ in 0..300 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        let _ = stream.write_all(b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        held.push(stream);
+    }
+    let health = timeout(Duration::from_secs(8), reqwest::get(format!("http://{address}/healthz")));
+    assert_eq!(health.await.unwrap().unwrap().status(), 200);
+    drop(held);
+}
+
 /// A conversation that waits for its client goes on with its calls, so it keeps its place.
 #[tokio::test]
 async fn a_lost_socket_that_may_come_back_counts_as_a_connection() {
@@ -403,6 +427,33 @@ async fn input_responses_over_64_kibibytes_are_refused() {
         let answer = client.ask(modern(1, "tools/call", params)).await;
         assert_eq!(answer["error"]["code"] != -32602, allowed, "{bytes}: {answer}");
     }
+}
+
+#[tokio::test]
+async fn input_responses_of_many_values_are_refused() {
+    let mut client = PipeClient::new(everything());
+    for (values, allowed) in [(900, true), (1100, false)] {
+        let mut params = call("test_simple_text", json!({}));
+        let content = json!({ "list": vec![0; values] });
+        params["inputResponses"] = json!({ "pad": { "action": "accept", "content": content } });
+        let answer = client.ask(modern(1, "tools/call", params)).await;
+        assert_eq!(answer["error"]["code"] != -32602, allowed, "{values}: {answer}");
+    }
+}
+
+/// A handler may keep its arguments as values, which take many times the memory of their text.
+#[tokio::test]
+async fn values_count_towards_the_limit_of_large_messages() {
+    let mut client = PipeClient::open(everything(), "2025-11-25").await;
+    // 25 messages of 100 KB are few bytes, and of 20,000 values each more than 32 MiB.
+    for id in 0..25 {
+        let mut call = slow(id, &format!("values-{id}"), 30.0);
+        call["params"]["_meta"] = json!({ "pad": vec![1; 20_000] });
+        client.send(call).await;
+    }
+    let refused = client.until(&json!(24)).await.pop().unwrap();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("too many large messages"), "{why}");
 }
 
 /// Answers that wait for the other answers of their batch are limited together.

@@ -1,4 +1,5 @@
-//! The guides and the examples do what they say: every block of code is run, and every example.
+//! The guides and the examples do what they say: Rust is compiled, and run unless it says `no_run`;
+//! `sh` and `json` are run and read, flags of `console` exist, and every example runs.
 
 use serde_json::{Value, json};
 use std::{
@@ -307,8 +308,9 @@ impl Example {
             }
         }
         let mut child = self.command(&args).spawn().expect("it starts");
-        let name =
-            self.text.split_once("Server::new(\"").and_then(|(_, rest)| rest.split('"').next());
+        let begins = ["Server::new(\"", "server!(\""];
+        let named = begins.iter().find_map(|begin| self.text.split_once(begin));
+        let name = named.and_then(|(_, rest)| rest.split('"').next());
         let name = name.expect("its server has a name");
         if self.text.contains("Stdio") {
             assert_eq!(who_on_stdio(&mut child).await, name, "{} on stdio", self.name);

@@ -426,6 +426,35 @@ async fn subscriptions_of_one_session_are_bounded_in_bytes() {
 }
 
 /// A yes to one run is not a yes to a second one.
+/// What was answered in an earlier round is carried along, and is good for one run, too.
+#[tokio::test]
+async fn a_carried_answer_is_good_for_one_run_of_a_tool_that_acts() {
+    async fn pay(ctx: Ctx) -> zcp::Result<String> {
+        let form = || json!({ "type": "object", "properties": {} });
+        ctx.ask_with::<Value>("sure", "Pay?", form()).await?;
+        ctx.ask_with::<Value>("really", "Really?", form()).await?;
+        Ok("paid".to_owned())
+    }
+    let mut client = PipeClient::new(Server::new("paying").tool(Tool::new("pay", pay)));
+    let again = |answer: &Value, answers: Value| {
+        let mut retry = call("pay", json!({}));
+        retry["requestState"] = answer["result"]["requestState"].clone();
+        retry["inputResponses"] = answers;
+        retry
+    };
+    let asked = client.ask(modern(1, "tools/call", call("pay", json!({})))).await;
+    let yes = json!({ "sure": { "action": "accept", "content": {} } });
+    let first = client.ask(modern(2, "tools/call", again(&asked, yes))).await;
+    // Twice from here, with nothing new.
+    let second = client.ask(modern(3, "tools/call", again(&first, json!({})))).await;
+    assert!(second["result"]["inputRequests"]["really"].is_object(), "{second}");
+    let refused = client.ask(modern(4, "tools/call", again(&first, json!({})))).await;
+    assert!(refused["error"]["message"].to_string().contains("used before"), "{refused}");
+    let yes = json!({ "really": { "action": "accept", "content": {} } });
+    let paid = client.ask(modern(5, "tools/call", again(&second, yes))).await;
+    assert_eq!(text(&paid["result"]), "paid", "{paid}");
+}
+
 #[tokio::test]
 async fn an_answer_is_good_for_one_run_of_a_tool_that_acts() {
     async fn pay(ctx: Ctx) -> zcp::Result<String> {

@@ -2,7 +2,7 @@
 
 use crate::{
     heard::{Chance, Count, NEWS, News},
-    sockets::Stage,
+    thousand::Stage,
 };
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};

@@ -5,7 +5,7 @@
 mod clients;
 mod growth;
 mod heard;
-mod sockets;
+mod thousand;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;

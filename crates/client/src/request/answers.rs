@@ -8,7 +8,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use zcp_wire::{
     Method, MethodName, RpcError,
@@ -19,6 +19,7 @@ use zcp_wire::{
         roots::{ListRootsResult, Root},
         sampling::{CreateMessage, CreateMessageResult},
     },
+    sync::lock,
 };
 
 /// What a handler says: an answer, or why there is none.
@@ -83,13 +84,13 @@ impl Answers {
             "this client declared no roots: begin with `Builder::roots`, which may be none"
                 .to_owned()
         })?;
-        *declared.lock().unwrap_or_else(PoisonError::into_inner) = roots;
+        *lock(declared) = roots;
         Ok(())
     }
 
     fn roots_now(&self) -> Option<Vec<Root>> {
         let roots = self.roots.as_ref()?;
-        Some(roots.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(lock(roots).clone())
     }
 
     /// What the server is told it may ask. `in_session`: it will be told when roots change.

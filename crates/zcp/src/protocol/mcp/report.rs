@@ -43,12 +43,10 @@ use zcp_wire::{
     revision::Questions,
 };
 
-/// Frames a call may have waiting before progress and logs are dropped. Its questions and its
-/// Maximum number of JSON values in the answer to a question. In memory each takes many times the bytes
-/// it has as text.
-const MAX_ANSWER_VALUES: usize = 20_000;
-/// response never are.
+/// Frames a call may have waiting before progress and logs are dropped; nothing else ever is.
 const WAITING: usize = 256;
+/// JSON values in the answer to a question. In memory each takes many times the bytes of its text.
+const MAX_ANSWER_VALUES: usize = 20_000;
 /// Progress is reported at most this often.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(10);
 /// Log messages one call may send in a second, and at once.

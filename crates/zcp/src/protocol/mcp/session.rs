@@ -12,7 +12,6 @@ use crate::{
     sync::lock,
 };
 use bytes::Bytes;
-use http::Extensions;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::{
@@ -56,7 +55,7 @@ pub(crate) struct Session {
     /// What it is called without a name in the store, if anyone wants to know.
     unnamed: OnceLock<Arc<str>>,
     /// Whose share of what the process keeps its logs and calls count for.
-    share: OnceLock<Arc<str>>,
+    pub(super) share: OnceLock<Arc<str>>,
 }
 
 /// Requests under way. Room for one: most clients wait for an answer before they ask again.
@@ -173,17 +172,6 @@ impl Session {
             Some(id) => id.clone(),
             None => self.unnamed.get_or_init(|| crate::token().into()).clone(),
         }
-    }
-
-    /// Notes whose share what is kept for it counts for: that of whoever sends its first message.
-    pub(super) fn count_for(&self, extensions: &Extensions) {
-        let share = || subscribed::share(extensions, &self.conversation()).into();
-        self.share.get_or_init(share);
-    }
-
-    /// Whose share of what the process keeps it counts for.
-    pub(crate) fn share(&self) -> Arc<str> {
-        self.share.get().cloned().unwrap_or_else(|| self.conversation())
     }
 
     /// What the store holds of a session.

@@ -1,5 +1,6 @@
 //! How many bytes of URIs all sessions of one process are subscribed to, and those of one caller.
 
+use super::session::Session;
 use crate::{
     auth::{Caller, PeerAddress},
     clock,
@@ -41,6 +42,19 @@ pub(super) fn share(extensions: &Extensions, conversation: &str) -> String {
         (principal, _) if !principal.is_anonymous() => format!("principal {}", principal.key()),
         (_, Some(network)) => format!("network {network}"),
         (_, None) => format!("session {conversation}"),
+    }
+}
+
+impl Session {
+    /// Notes whose share what is kept for it counts for: that of whoever sends its first message.
+    pub(super) fn count_for(&self, extensions: &Extensions) {
+        let share = || share(extensions, &self.conversation()).into();
+        self.share.get_or_init(share);
+    }
+
+    /// Whose share of what the process keeps it counts for.
+    pub(crate) fn share(&self) -> Arc<str> {
+        self.share.get().cloned().unwrap_or_else(|| self.conversation())
     }
 }
 

@@ -126,7 +126,7 @@ async fn look_until(end: Instant, stage: &Stage) -> Vec<u64> {
         pace.tick().await;
         samples.push(held());
         if samples.len() % 60 == 0 {
-            say(&format!("sockets: {} s, {} KiB, {:?}\n", samples.len(), held(), stage.figures));
+            say(&format!("thousand: {} s, {} KiB, {:?}\n", samples.len(), held(), stage.figures));
         }
     }
     samples
@@ -160,7 +160,7 @@ async fn a_thousand_clients_lose_nothing_and_repeat_nothing() {
     assert_eq!(store.keys("session/").await, Ok(vec![]), "all sessions have ended");
     let after = held();
     say(&format!(
-        "sockets: {CLIENTS} clients, {} news, {figures:?}; {before} KiB held before, {third} in the \
+        "thousand: {CLIENTS} clients, {} news, {figures:?}; {before} KiB held before, {third} in the \
          third quarter, {last} in the last, {after} after\n",
         published.into_inner(),
     ));
