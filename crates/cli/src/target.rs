@@ -2,7 +2,7 @@
 
 use crate::{
     client_config::{
-        config::{self, Configured},
+        client_servers::{self, Configured},
         consent,
     },
     errors::usage,
@@ -138,13 +138,13 @@ pub(crate) fn way(target: &Target) -> Result<Way> {
         Some(("ws" | "wss", _)) => Way::Ws(socket(server, target)?),
         Some(("unix", path)) => Way::Unix(headed(Http::unix(path)?, target)?),
         _ if Path::new(server).is_dir() => {
-            if config::has_other(server, Path::new(server)) {
+            if client_servers::has_other(server, Path::new(server)) {
                 let other = "a client's configuration has a server of that name, which is another";
                 print::aside(&format!("./{server} is used; {other}: `zcp list` shows it"));
             }
             Way::Process(with_env(folder(server)?, target)?)
         }
-        _ => match config::find(server)? {
+        _ => match client_servers::find(server)? {
             Some(found) => {
                 consent::ask(server, &found, target.agree)?;
                 let found = found.filled().map_err(|error| format!("`{server}`: {error}"))?;
@@ -172,7 +172,7 @@ fn unknown(server: &str) -> String {
     let folders = here.filter(|entry| entry.path().join("tools").is_dir());
     let mut known: Vec<String> =
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    known.extend(config::all().into_iter().map(|one| one.name));
+    known.extend(client_servers::all().into_iter().map(|one| one.name));
     known.sort();
     known.dedup();
     let hint = nearest::hint(server, known.iter().map(String::as_str));

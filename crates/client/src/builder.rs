@@ -2,7 +2,7 @@
 
 use crate::{
     client::Client,
-    connection::{eras::Eras, settings::Settings},
+    connection::{client_profile::Settings, eras::Eras},
     error::{Error, Result},
     request::{answers::Answer, cache::Cache, round_trip::Progress},
     transport::Endpoint,

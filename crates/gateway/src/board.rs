@@ -1,7 +1,7 @@
 //! What all mounts offer, as one catalog, and the state each of them is in.
 
 use crate::{
-    log::{Log, shown},
+    mount_log::{Log, shown},
     names::Names,
     overlap::Families,
     state::State,

@@ -1,7 +1,7 @@
 //! Calls of a mounted server, made for a call of the server it is mounted in.
 
 use crate::{
-    log::cut,
+    mount_log::cut,
     offers::Kind,
     upstream::{ANSWER_TIMEOUT, Upstream},
 };

@@ -39,15 +39,15 @@
 
 mod board;
 mod calls;
-mod catalog;
 mod error;
 mod gateway;
 mod lock;
-mod log;
 mod mount;
+mod mount_log;
 mod names;
 mod offers;
 mod overlap;
+mod remote_catalog;
 mod state;
 mod upstream;
 

@@ -3,8 +3,8 @@
 use crate::{
     board::Place,
     lock::{Difference, LockFile},
-    log::{Log, shown},
     mount::Reused,
+    mount_log::{Log, shown},
     names::Names,
     offers::{Kind, Offers},
     state::State,

@@ -1,6 +1,6 @@
 //! The log of calls: a line of JSON for each, in a file only its owner can read.
 
-use crate::log::{Entry, Fate, Log};
+use crate::audit_queue::{Entry, Fate, Log};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

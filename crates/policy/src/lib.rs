@@ -39,11 +39,11 @@
 //! a task is continued by another process. It says nothing of resources and prompts.
 
 mod audit;
+mod audit_queue;
 mod decision;
 mod guard;
 mod guarded_call;
 mod judge;
-mod log;
 mod log_file;
 mod notes;
 mod observed;

@@ -1,6 +1,6 @@
 //! Who is told of calls: the audit log, observers, and the log of the program.
 
-use crate::{log::Log, observed::Observed};
+use crate::{audit_queue::Log, observed::Observed};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 

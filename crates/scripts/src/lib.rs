@@ -21,8 +21,8 @@ use host::{Environment, Host, neighbours::Neighbours, secrets};
 use manifest::{icons, secret_reference::is_reference};
 pub use offers::ui_templates::page_templates;
 use offers::{follow::follow, ui};
-pub use project::{Mount, settings::Setting};
-use project::{file_watch::FileWatch, settings};
+pub use project::{Mount, setting_sources::Setting};
+use project::{file_watch::FileWatch, setting_sources};
 use run::concurrency::Bounds;
 pub use run::sandbox::{CONFINED, become_confined, sandbox};
 use serde_json::json;
@@ -129,7 +129,7 @@ impl Scripts {
 
     /// What the folder's settings come to, and where each of them comes from.
     pub fn settings(&self) -> Vec<Setting> {
-        settings::settings(&self.project, &self.host.environment)
+        setting_sources::settings(&self.project, &self.host.environment)
     }
 
     /// What kind of folder it is, in a few words.

@@ -1,6 +1,6 @@
 //! Sealed tokens: what a server hands out and takes back without remembering it.
 
-mod kept;
+mod stored_keys;
 
 use std::{
     fmt,
@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 
 use crate::store::{Store, StoreResult};
 
-pub(crate) use kept::rotate;
-pub use kept::{OldKeys, Rotated};
+pub(crate) use stored_keys::rotate;
+pub use stored_keys::{OldKeys, Rotated};
 
 const ID: usize = 4;
 const NONCE: usize = 24;
@@ -66,7 +66,7 @@ impl KeyRing {
     /// [`operate::rotate_keys`]: crate::operate::rotate_keys
     /// [`Server::shared_store`]: crate::Server::shared_store
     pub async fn kept_in(store: &dyn Store) -> StoreResult<Self> {
-        Ok(Self { is_kept: true, ..Self::of(kept::read(store).await?) })
+        Ok(Self { is_kept: true, ..Self::of(stored_keys::read(store).await?) })
     }
 
     fn of(keys: Keys) -> Self {

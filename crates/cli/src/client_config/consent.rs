@@ -2,7 +2,7 @@
 
 use crate::{
     client_config::{
-        config::Configured,
+        client_servers::Configured,
         user_files::{self, Over, Readers},
     },
     home, print, questions,

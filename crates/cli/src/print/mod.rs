@@ -1,14 +1,13 @@
 //! What people and programs are shown.
 
 mod called;
-mod changes;
 mod log;
 mod out;
 mod serving;
+mod word_diff;
 
 use anstyle::{AnsiColor, Style};
 pub(crate) use called::{called, stderr, without_stderr};
-pub(crate) use changes::{changes, word_changes};
 pub(crate) use log::{LogFormat, start_log};
 pub(crate) use out::{Terminal, out};
 use serde::Serialize;
@@ -18,6 +17,7 @@ use std::{
     error::Error,
     io::{self, Write},
 };
+pub(crate) use word_diff::{changes, word_changes};
 use zcp_client::{
     Progress, TaskState,
     wire::mcp::content::{Content, Kind, ResourceContents, TextOrBlob},

@@ -5,7 +5,7 @@ pub(crate) mod task;
 pub(crate) mod tool_call;
 
 use crate::{
-    connection::{Connection, changes::Changes, link::Server, settings::Settings},
+    connection::{Connection, changes::Changes, client_profile::Settings, link::Server},
     error::{Error, Result},
     transport::Endpoint,
 };

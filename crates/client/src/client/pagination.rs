@@ -3,7 +3,7 @@
 use crate::{
     connection::Connection,
     error::{Error, Result},
-    support::limits,
+    support::message_limits,
 };
 use futures_util::{
     Stream, StreamExt, TryStreamExt,
@@ -89,10 +89,13 @@ impl Walk {
             return Err(Error::invalid("its list has no end"));
         }
         items.retain(|item| self.seen.insert(name(item)));
-        let names = |item: &Value| 2 * limits::weight(item);
+        let names = |item: &Value| 2 * message_limits::weight(item);
         self.bytes += items.iter().map(names).sum::<usize>();
-        if self.bytes > limits::LIST {
-            return Err(Error::Invalid(format!("its list takes more than {} bytes", limits::LIST)));
+        if self.bytes > message_limits::LIST {
+            return Err(Error::Invalid(format!(
+                "its list takes more than {} bytes",
+                message_limits::LIST
+            )));
         }
         self.next = next.map(Some);
         Ok(Some(items))

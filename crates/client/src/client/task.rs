@@ -5,7 +5,7 @@ use crate::{
     connection::{Connection, dialect::TaskDesign},
     error::{Error, Late, Result},
     request::round_trip::Options,
-    support::{backoff::jittered, deadline::Timeouts, limits},
+    support::{backoff::jittered, deadline::Timeouts, message_limits},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -69,7 +69,7 @@ pub(crate) fn begun(result: &Map<String, Value>) -> Option<String> {
         // What 2025-11-25 answers.
         false => result.get("task").and_then(|task| task.get("taskId")),
     };
-    id.and_then(Value::as_str).filter(|id| id.len() <= limits::ID).map(str::to_owned)
+    id.and_then(Value::as_str).filter(|id| id.len() <= message_limits::ID).map(str::to_owned)
 }
 
 impl Task {
@@ -197,8 +197,8 @@ impl Task {
         if new.is_empty() {
             return Ok(());
         }
-        if answered.len() + new.len() > limits::ASKED_BY_TASK {
-            let why = format!("a task asks more than {} questions", limits::ASKED_BY_TASK);
+        if answered.len() + new.len() > message_limits::ASKED_BY_TASK {
+            let why = format!("a task asks more than {} questions", message_limits::ASKED_BY_TASK);
             return Err(Error::Invalid(why));
         }
         let answers = self.connection.answers(&new).await?;

@@ -1,10 +1,10 @@
 //! Which revision a server speaks, and how: found out once, and again when the way to it is lost.
 
 use super::{
+    client_profile::Settings,
     dialect::{self, Dialect, Handshake, Stateless},
     events,
     link::{Link, Server},
-    settings::Settings,
 };
 use crate::{
     error::{Error, Failure, Result},

@@ -1,6 +1,6 @@
 //! What a server says beside its answers.
 
-use super::{dialect::version_header, settings::Settings};
+use super::{client_profile::Settings, dialect::version_header};
 use crate::{
     request::{answering::Answering, change::Change},
     transport::{Headers, Opened},

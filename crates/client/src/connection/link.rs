@@ -1,6 +1,6 @@
 //! An open link to a server, and who is at its other end.
 
-use super::{dialect::Dialect, settings::Settings};
+use super::{client_profile::Settings, dialect::Dialect};
 use crate::{
     error::Result,
     request::round_trip::{Options, RoundTrip},

@@ -1,6 +1,7 @@
 //! The connection to a server: opened in the revision both sides speak, and again when it is lost.
 
 pub(crate) mod changes;
+pub(crate) mod client_profile;
 mod connect;
 pub(crate) mod dialect;
 pub(crate) mod eras;
@@ -9,7 +10,6 @@ pub(crate) mod link;
 mod listen;
 pub(crate) mod resend;
 mod rounds;
-pub(crate) mod settings;
 mod subscribe;
 
 use crate::{
@@ -17,9 +17,9 @@ use crate::{
     request::change::Change,
     transport::{Endpoint, Fate},
 };
+use client_profile::Settings;
 use link::Link;
 use serde_json::{Map, Value};
-use settings::Settings;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

@@ -4,7 +4,7 @@ use super::{Connection, link::Link};
 use crate::{
     error::{Error, Result},
     request::round_trip::Options,
-    support::limits,
+    support::message_limits,
     transport::Fate,
 };
 use serde_json::{Map, Value, json};
@@ -76,8 +76,11 @@ impl Connection {
 
     /// Answers everything that is asked, or nothing.
     pub(crate) async fn answers(&self, asked: &Map<String, Value>) -> Result<Map<String, Value>> {
-        if asked.len() > limits::ASKED_AT_ONCE || asked.keys().any(|key| key.len() > limits::ID) {
-            let why = format!("it asks more than {} questions at once", limits::ASKED_AT_ONCE);
+        if asked.len() > message_limits::ASKED_AT_ONCE
+            || asked.keys().any(|key| key.len() > message_limits::ID)
+        {
+            let why =
+                format!("it asks more than {} questions at once", message_limits::ASKED_AT_ONCE);
             return Err(Error::Invalid(why));
         }
         let mut answers = Map::new();

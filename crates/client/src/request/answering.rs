@@ -1,7 +1,7 @@
 //! Questions that a server asks with requests of its own, answered concurrently.
 
 use super::handlers::Handlers;
-use crate::support::limits;
+use crate::support::message_limits;
 use ::http::Extensions;
 use futures_util::{
     FutureExt, StreamExt,
@@ -45,11 +45,12 @@ impl<'a> Answering<'a> {
             return;
         }
         let bytes = question.params.as_ref().map_or(0, |params| params.len());
-        let refused = if id.as_json().len() > limits::ID {
+        let refused = if id.as_json().len() > message_limits::ID {
             return;
         } else if self.open.len() >= MOST {
             Some(format!("more than {MOST} questions are open"))
-        } else if bytes > limits::QUESTION || self.bytes + bytes > limits::QUESTIONS {
+        } else if bytes > message_limits::QUESTION || self.bytes + bytes > message_limits::QUESTIONS
+        {
             Some("the open questions are too long".to_owned())
         } else {
             None
@@ -103,7 +104,7 @@ impl<'a> Answering<'a> {
 
 async fn reply(handlers: &Handlers, peer: &dyn Peer, question: Request) {
     let _pause = handlers.answering.hold();
-    let read = |text: &str| limits::read(text, limits::QUESTION_VALUES);
+    let read = |text: &str| message_limits::read(text, message_limits::QUESTION_VALUES);
     let params = question.params.as_deref().map_or(Ok(json!({})), read);
     let result = match params {
         Ok(params) => handlers.answers.answer(&question.method, &params).await,

@@ -1,6 +1,6 @@
 //! What a server's notification says has changed.
 
-use crate::{support::limits, transport::GAP};
+use crate::{support::message_limits, transport::GAP};
 use serde::Deserialize;
 use zcp_wire::{
     Method, Notification,
@@ -44,12 +44,12 @@ impl Change {
             Some(Method::ResourcesChanged) => Self::Resources,
             Some(Method::TaskStatus | Method::TaskChanged) => {
                 let task: Task = serde_json::from_str(said.params.as_deref()?).ok()?;
-                (task.task_id.len() <= limits::ID).then_some(Self::Task(task.task_id))?
+                (task.task_id.len() <= message_limits::ID).then_some(Self::Task(task.task_id))?
             }
             Some(Method::ResourceUpdated) => {
                 let updated: Updated = serde_json::from_str(said.params.as_deref()?).ok()?;
                 // Nobody subscribes to one that is longer.
-                (updated.uri.len() <= limits::URI).then_some(Self::Resource(updated.uri))?
+                (updated.uri.len() <= message_limits::URI).then_some(Self::Resource(updated.uri))?
             }
             _ => return None,
         })

@@ -1,7 +1,7 @@
 //! What this client does with the words of a server: answers, log messages, progress.
 
 use super::{answers::Answers, round_trip::Progress};
-use crate::support::{deadline::Pause, limits};
+use crate::support::{deadline::Pause, message_limits};
 use std::sync::Arc;
 use zcp_wire::{Method, Notification, mcp::logging::LogMessage};
 
@@ -27,7 +27,7 @@ impl Handlers {
         }
         let params = said.params.as_deref().unwrap_or("{}");
         if let (Some(hear), Ok(message)) =
-            (&self.on_log, limits::read(params, limits::QUESTION_VALUES))
+            (&self.on_log, message_limits::read(params, message_limits::QUESTION_VALUES))
         {
             hear(message);
         }

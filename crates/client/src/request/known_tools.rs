@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    support::limits,
+    support::message_limits,
 };
 use serde_json::Value;
 use std::{
@@ -65,15 +65,15 @@ impl KnownTools {
     pub(crate) fn learn(&self, tool: &Tool, mirrored: Vec<Mirrored>) {
         let task_support = tool.execution.as_ref().map(|how| how.task_support.clone());
         let output = tool.output_schema.clone();
-        let schema = output.as_ref().map_or(0, limits::weight);
-        let bytes = TOOL + tool.name.len() + schema + limits::weight(&tool.input_schema);
+        let schema = output.as_ref().map_or(0, message_limits::weight);
+        let bytes = TOOL + tool.name.len() + schema + message_limits::weight(&tool.input_schema);
         let known = Known { mirrored, output, is_unchecked: AtomicBool::new(false), task_support };
         let mut all = self.lock();
         // A server may list other names every time.
-        if all.bytes + bytes > limits::TOOLS {
+        if all.bytes + bytes > message_limits::TOOLS {
             *all = Remembered { left_out: all.left_out, ..Remembered::default() };
         }
-        if bytes <= limits::TOOLS {
+        if bytes <= message_limits::TOOLS {
             all.bytes += bytes;
             all.tools.insert(tool.name.clone(), Arc::new(known));
         }
@@ -159,7 +159,7 @@ mod tests {
             let tool = json!({ "name": number.to_string(), "inputSchema": {},
                 "outputSchema": { "type": "object", "examples": words } });
             tools.learn(&serde_json::from_value(tool).unwrap(), vec![]);
-            assert!(tools.lock().bytes <= limits::TOOLS);
+            assert!(tools.lock().bytes <= message_limits::TOOLS);
         }
         assert!(tools.lock().tools.len() < 1000);
         assert!(tools.get("1999").is_some());

@@ -4,6 +4,6 @@ pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod deadline;
 pub(crate) mod http_error;
-pub(crate) mod limits;
+pub(crate) mod message_limits;
 pub(crate) mod own_files;
 pub(crate) mod url_policy;

@@ -1,10 +1,10 @@
 //! Ways to a server. Each moves frames, and knows no method.
 
 mod answered;
-mod environment;
 mod heard;
 mod http;
 mod outbox;
+mod passed_env;
 mod process;
 mod sse2024;
 mod switchboard;

@@ -3,14 +3,14 @@
 use super::{
     BATCH, End, Endpoint, MAX_MESSAGE, Opened, Silence,
     answered::Answered,
-    environment::Passed,
     heard::{Heard, listen},
     outbox::Unwritten,
+    passed_env::Passed,
     switchboard::Switchboard,
 };
 use crate::{
     error::{Error, Failure, Result},
-    support::limits,
+    support::message_limits,
 };
 use bytes::Bytes;
 use futures_util::{
@@ -346,7 +346,7 @@ async fn read(mut output: ChildStdout, longest: usize, board: &Switchboard, hear
                 Line::Text(text) => take(&text, board, heard),
                 Line::TooLong => {
                     heard.no_message(b"a line that is too long");
-                    board.fail(&skipped.finish(), &limits::too_long(longest));
+                    board.fail(&skipped.finish(), &message_limits::too_long(longest));
                 }
             }
         }
@@ -361,7 +361,7 @@ async fn read(mut output: ChildStdout, longest: usize, board: &Switchboard, hear
 }
 
 fn take(text: &Bytes, board: &Switchboard, heard: &Heard) {
-    if let Some(why) = limits::too_many(text) {
+    if let Some(why) = message_limits::too_many(text) {
         heard.no_message(why.as_bytes());
         return board.fail(&Answered::by(text), &Failure::TooLong(why));
     }

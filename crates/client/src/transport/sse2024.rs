@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::{Error, Failure, Result},
     oauth::OAuth,
-    support::limits,
+    support::message_limits,
 };
 use ::http::{
     Method,
@@ -128,7 +128,7 @@ fn ended() -> Failure {
 }
 
 fn take(event: sse::Event, board: &Switchboard) {
-    if let Some(why) = limits::too_many(event.data.as_bytes()) {
+    if let Some(why) = message_limits::too_many(event.data.as_bytes()) {
         return board.fail(&Answered::by(event.data.as_bytes()), &Failure::TooLong(why));
     }
     if event.name.is_none_or(|name| name == "message") {
@@ -148,7 +148,7 @@ impl Stream {
         let Some(Ok(bytes)) = self.bytes.next().await else { return Err(ended()) };
         let events = self.decoder.push(&bytes);
         match self.decoder.is_too_long(self.max_message) {
-            true => Err(limits::too_long(self.max_message)),
+            true => Err(message_limits::too_long(self.max_message)),
             false => Ok(events),
         }
     }

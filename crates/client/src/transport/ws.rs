@@ -1,16 +1,16 @@
 //! A WebSocket: one message in each text frame, and a lost connection that is resumed.
 
-mod handshake;
 mod line;
 mod unconfirmed;
+mod upgrade;
 
 use super::{End, Endpoint, MAX_MESSAGE, Opened};
 use crate::{error::Result, oauth::OAuth};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::BoxFuture;
-use handshake::Door;
 use line::Line;
 use std::{fmt, sync::Arc, time::Duration};
+use upgrade::Door;
 
 /// How long a connection may be quiet before the server is pinged, unless said otherwise.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -3,10 +3,10 @@
 pub(crate) mod data_folders;
 pub(crate) mod file_watch;
 pub(crate) mod globs;
-mod mount;
+mod mount_entry;
 mod policy_file;
 pub(crate) mod scan;
-pub(crate) mod settings;
+pub(crate) mod setting_sources;
 
 use crate::{
     call_files::read_text,
@@ -17,7 +17,7 @@ use crate::{
         read_value,
     },
 };
-pub use mount::Mount;
+pub use mount_entry::Mount;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{

@@ -4,7 +4,7 @@
 //! It has no work tree: what is read is an object, so there is no link to follow and no folder to
 //! leave.
 
-use super::{Got, decoded, reach::Way, settings::Settings};
+use super::{Got, decoded, provider_rules::Settings, reach::Way};
 use crate::{
     call::program::{Gave, Given, Program},
     call_files::CallFolder,

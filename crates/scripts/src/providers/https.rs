@@ -1,6 +1,6 @@
 //! The provider of `https:`: one GET to a host that is allowed, bounded, and led nowhere else.
 
-use super::{Got, reach::Way, settings::Settings};
+use super::{Got, provider_rules::Settings, reach::Way};
 use crate::{
     host::{Host, secrets},
     project::Project,

@@ -2,8 +2,8 @@
 
 mod git;
 mod https;
+mod provider_rules;
 mod reach;
-mod settings;
 
 use crate::{
     call::program::{Given, Program},
@@ -19,7 +19,7 @@ use std::{
 };
 use zcp::{CallError, Ctx, Result};
 
-use settings::Settings;
+use provider_rules::Settings;
 
 /// The providers there always are.
 const BUILT_IN: [&str; 4] = ["file", "echo", "https", "git"];

@@ -1,7 +1,7 @@
 //! `zcp __complete`: what a word could be that is being typed, for the scripts of shells.
 
 use crate::{
-    client_config::{clients::CLIENTS, config},
+    client_config::{client_servers, clients::CLIENTS},
     cmd::Args,
     print,
 };
@@ -88,7 +88,7 @@ async fn known(typed: &Typed) -> BTreeSet<String> {
             | "login" | "logout",
             None,
             0,
-        ) => config::all().into_iter().map(|one| one.name).collect(),
+        ) => client_servers::all().into_iter().map(|one| one.name).collect(),
         _ => BTreeSet::new(),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     cmd::reach::{
         call,
         result::{self, Shown},
-        signature::arguments,
+        tool_line::arguments,
     },
     errors::usage,
     nearest, print, project,

@@ -1,6 +1,6 @@
 //! `zcp describe`: all that a server says of one tool.
 
-use super::signature::{arguments, signature};
+use super::tool_line::{arguments, signature};
 use crate::{
     errors::usage,
     nearest, print,

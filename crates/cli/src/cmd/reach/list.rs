@@ -1,8 +1,8 @@
 //! `zcp list`: what a server offers.
 
-use super::{describe, signature::signature};
+use super::{describe, tool_line::signature};
 use crate::{
-    client_config::config,
+    client_config::client_servers,
     print,
     target::{self, Target},
 };
@@ -93,11 +93,11 @@ pub(crate) async fn run(list: List, json: bool) -> Result<(), Box<dyn Error>> {
 
 /// The servers in the files of clients, which a bare name stands for.
 fn servers(json: bool) -> Result<(), Box<dyn Error>> {
-    let all = config::all();
+    let all = client_servers::all();
     if json {
         return Ok(print::json(&json!({ "servers": all }))?);
     }
-    let row = |one: &config::Listed| {
+    let row = |one: &client_servers::Listed| {
         (one.name.clone(), format!("{}, in {}: {}", one.client, one.file.display(), one.about))
     };
     print::table(

@@ -9,4 +9,4 @@ pub(crate) mod ping;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod result;
-pub(crate) mod signature;
+pub(crate) mod tool_line;

@@ -2,7 +2,7 @@
 
 use super::{Dialect, Recovery, TaskDesign, meta_of, version_header};
 use crate::{
-    connection::{Connection, changes::Changes, settings::Settings, subscribe},
+    connection::{Connection, changes::Changes, client_profile::Settings, subscribe},
     error::{Error, Failure, Result},
     transport::Fate,
 };

@@ -7,7 +7,7 @@ mod stateless;
 pub(super) use handshake::Handshake;
 pub(super) use stateless::Stateless;
 
-use super::{Connection, changes::Changes, settings::Settings};
+use super::{Connection, changes::Changes, client_profile::Settings};
 use crate::{
     error::{Error, Result},
     transport::Fate,

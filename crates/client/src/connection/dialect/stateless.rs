@@ -2,7 +2,7 @@
 
 use super::{Dialect, Recovery, TaskDesign, meta_of, version_header};
 use crate::{
-    connection::{Connection, changes::Changes, listen, settings::Settings},
+    connection::{Connection, changes::Changes, client_profile::Settings, listen},
     error::{Error, Result},
     transport::Fate,
 };

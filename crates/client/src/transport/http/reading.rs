@@ -3,7 +3,7 @@
 use super::Way;
 use crate::{
     error::Failure,
-    support::{http_error::explain, limits},
+    support::{http_error::explain, message_limits},
     transport::{BATCH, Fate},
 };
 use ::http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
@@ -41,9 +41,11 @@ impl Reading {
     pub(super) async fn of(self, response: Response) -> BoxStream<'static, Frame> {
         // Only a handshake opens a session.
         if let Some(id) = response.headers().get(&SESSION_ID).filter(|_| self.opens) {
-            if id.len() > limits::SESSION_ID {
-                self.fate
-                    .gone(format!("its session id has more than {} bytes", limits::SESSION_ID));
+            if id.len() > message_limits::SESSION_ID {
+                self.fate.gone(format!(
+                    "its session id has more than {} bytes",
+                    message_limits::SESSION_ID
+                ));
                 return stream::empty().boxed();
             }
             *self.way.session() = Some(id.clone());
@@ -59,7 +61,7 @@ impl Reading {
                 return stream::empty().boxed();
             }
         };
-        if let Some(why) = limits::too_many(&text) {
+        if let Some(why) = message_limits::too_many(&text) {
             self.fate.set(Failure::TooLong(why));
             return stream::empty().boxed();
         }
@@ -137,7 +139,7 @@ impl Events {
             if let Some(retry) = event.retry {
                 self.retry = retry.clamp(SHORTEST_RETRY, LONGEST_RETRY);
             }
-            if let Some(why) = limits::too_many(event.data.as_bytes()) {
+            if let Some(why) = message_limits::too_many(event.data.as_bytes()) {
                 self.reading.fate.set(Failure::TooLong(why));
                 self.bytes = stream::empty().boxed();
                 self.last = None;
@@ -195,7 +197,7 @@ async fn body(response: Response, largest: usize) -> Result<Bytes, Failure> {
     while let Some(chunk) = chunks.next().await {
         all.extend_from_slice(&chunk.map_err(|error| Failure::Gone(explain(&error)))?);
         if all.len() > largest {
-            return Err(limits::too_long(largest));
+            return Err(message_limits::too_long(largest));
         }
     }
     Ok(all.into())

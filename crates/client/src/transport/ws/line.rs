@@ -3,12 +3,12 @@
 
 use super::{
     Ws,
-    handshake::{Connected, Door, Socket},
     unconfirmed::Unconfirmed,
+    upgrade::{Connected, Door, Socket},
 };
 use crate::{
     error::{Failure, Result},
-    support::{backoff::jittered, limits},
+    support::{backoff::jittered, message_limits},
     transport::{answered::Answered, http::frames_of, outbox::Unwritten, switchboard::Switchboard},
 };
 use bytes::Bytes;
@@ -108,7 +108,7 @@ impl Line {
             let why = match self.serve(socket, again, &stop).await {
                 Ended::Stopped => break stopped(),
                 Ended::TooLong => {
-                    let why = limits::too_long(self.max_message);
+                    let why = message_limits::too_long(self.max_message);
                     return self.talk.board.kill_for_length(&why);
                 }
                 Ended::Lost(why) => why,
@@ -229,7 +229,7 @@ impl Talk {
         state.fruitless = 0;
         state.received += 1;
         drop(state);
-        if let Some(why) = limits::too_many(&bytes) {
+        if let Some(why) = message_limits::too_many(&bytes) {
             return self.board.fail(&Answered::by(&bytes), &Failure::TooLong(why));
         }
         for frame in frames_of(bytes) {

@@ -7,7 +7,7 @@ mod keeper;
 mod record;
 mod run;
 mod slots;
-mod told;
+mod task_news;
 mod work;
 
 use super::{call::Fault, output::Output, ready_tool::ReadyTool, tool::Support};

@@ -1,6 +1,6 @@
 //! A task as the store holds it, and the news of it.
 
-use super::{Asked, End, Task, Tasks, told};
+use super::{Asked, End, Task, Tasks, task_news};
 use crate::{
     auth::{Caller, PeerAddress, Principal, StoredCaller},
     clock,
@@ -159,7 +159,7 @@ impl Record {
             kept_for,
             share: share(about, scope.as_deref()),
             scope,
-            told_in: asked.conversation.as_deref().map(told::log),
+            told_in: asked.conversation.as_deref().map(task_news::log),
             has_listeners: asked.conversation.is_some(),
             status: TaskStatus::Working,
             message: None,

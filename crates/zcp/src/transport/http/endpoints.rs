@@ -2,7 +2,7 @@
 
 use super::{
     Endpoint, Shared,
-    status::{json, with_type},
+    json_answer::{json, with_type},
 };
 use crate::{protocol::mcp::versions, runtime::call::ListKind};
 use ::http::StatusCode;

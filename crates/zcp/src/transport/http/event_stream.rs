@@ -1,6 +1,6 @@
 //! A response that is a stream of events.
 
-use super::{status::with_type, unread::Unread};
+use super::{json_answer::with_type, unread::Unread};
 use crate::transport::weight::NoRoom;
 use ::http::{HeaderValue, StatusCode, header};
 use axum::{body::Body, response::Response};

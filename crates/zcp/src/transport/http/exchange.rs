@@ -5,10 +5,9 @@ use super::{
     body::{self, Body},
     busy, event_stream, fetch,
     idle::Watch,
-    refusal,
+    json_answer, refusal,
     resume::{Adopting, Resumable},
     sessions::Live,
-    status,
     takeover::Made,
     unread::{Unread, weigh},
 };
@@ -101,16 +100,16 @@ async fn post(
     let mut scale = Scale::new(&http.runtime, peer, None);
     let body = body::read(body, &http.limits, sender.watch, &mut scale).await?;
     body::check_types(&parts.headers)?;
-    let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
+    let refused = |malformed: Malformed| json_answer::refused(malformed.id, malformed.error);
     let text = Message::text(body).map_err(refused)?;
     let mut params = Params::default();
     let message = Message::read(&text, &mut params).map_err(refused)?;
-    let bytes = in_memory(&text).map_err(|error| status::refused(id_of(&message), error))?;
+    let bytes = in_memory(&text).map_err(|error| json_answer::refused(id_of(&message), error))?;
     scale.grow(bytes).map_err(|NoRoom| busy(NoRoom::WHY))?;
     scale.weight().into_iter().for_each(|weight| weight.give_to(&mut parts.extensions));
     let route = route(&message, &params, &parts.headers, &http.runtime);
     let (response, in_session) = match route
-        .map_err(|error| status::refused(id_of(&message), error))?
+        .map_err(|error| json_answer::refused(id_of(&message), error))?
     {
         Route::Stateless => (stateless(http, &message, &params, &mut parts, sender).await?, false),
         Route::Open => return open(http, message, &mut parts, sender).await,
@@ -135,21 +134,21 @@ async fn stateless(
     sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let Message::One(Frame::Request(request)) = message else {
-        return Ok(status::accepted());
+        return Ok(json_answer::accepted());
     };
     let caller = Caller::of(&parts.extensions);
     let mut frames = http
         .stateless
         .post(request, params, &parts.headers, sender.carry(&mut parts.extensions))
-        .map_err(|error| status::refused(Some(request.id.clone()), error))?;
+        .map_err(|error| json_answer::refused(Some(request.id.clone()), error))?;
     // Most calls are answered at once, and need no timer.
     let first = match frames.at_once() {
         Poll::Ready(first) => Ok(first),
         Poll::Pending => tokio::time::timeout(http.limits.keep_alive, frames.next()).await,
     };
     let first = match first {
-        Ok(None) => return Ok(status::accepted()),
-        Ok(Some(Frame::Response(answer))) => return Ok(status::answered(answer)),
+        Ok(None) => return Ok(json_answer::accepted()),
+        Ok(Some(Frame::Response(answer))) => return Ok(json_answer::answered(answer)),
         Ok(Some(first)) => Some(first),
         // A quiet call's client is told that it is still there.
         Err(_) => None,
@@ -171,22 +170,22 @@ async fn open(
     sender: Sender<'_>,
 ) -> Result<Response, Response> {
     let Message::One(frame) = message else {
-        return Ok(status::accepted());
+        return Ok(json_answer::accepted());
     };
     let live = http.sessions.open(Caller::of(&parts.extensions));
     let mut answered = live.mcp.send(frame, sender.mark(&mut parts.extensions));
     let Some(Frame::Response(answer)) = answered.next().await else {
-        return Ok(status::accepted());
+        return Ok(json_answer::accepted());
     };
     if let Err(error) = &answer.result {
-        return Err(status::unopened(answer.id, error.clone()));
+        return Err(json_answer::unopened(answer.id, error.clone()));
     }
     let from = sender.peer.map(|peer| network(peer.0.ip()));
     let kept = http.sessions.keep(&live, from).await.map_err(|error| unavailable(&error))?;
     if !kept {
         return Err(busy("all sessions are in use: try again later"));
     }
-    let mut response = status::answered(answer);
+    let mut response = json_answer::answered(answer);
     if let Ok(id) = HeaderValue::from_str(&live.id) {
         response.headers_mut().insert(&SESSION_ID, id.clone());
         response.headers_mut().insert(http.session_header.clone(), id);
@@ -210,7 +209,8 @@ async fn in_session(
         }
         Message::One(frame) => live.mcp.send(frame.clone(), sender.mark(&mut parts.extensions)),
         Message::Batch(batched) => {
-            let refused = |malformed: Malformed| status::refused(malformed.id, malformed.error);
+            let refused =
+                |malformed: Malformed| json_answer::refused(malformed.id, malformed.error);
             let frames = live.mcp.batch(batched).map_err(refused)?;
             let bytes = frames.len() * UNDER_WAY;
             let room = Weight::of(bytes, &http.runtime, sender.peer, None);
@@ -228,9 +228,9 @@ async fn in_session(
     };
     // Most calls are answered at once: there is nothing a client could lose.
     let first = match frames.at_once() {
-        Poll::Ready(None) => return Ok(status::accepted()),
+        Poll::Ready(None) => return Ok(json_answer::accepted()),
         Poll::Ready(Some(Frame::Response(answer))) => {
-            return Ok(status::answered_in_session(answer));
+            return Ok(json_answer::answered_in_session(answer));
         }
         Poll::Ready(Some(first)) => Some(first),
         Poll::Pending => None,
@@ -274,8 +274,8 @@ async fn batch(
         responses.push(frame);
     }
     match responses.is_empty() {
-        true => status::accepted(),
-        false => status::json(StatusCode::OK, converse::batch_text(&responses)),
+        true => json_answer::accepted(),
+        false => json_answer::json(StatusCode::OK, converse::batch_text(&responses)),
     }
 }
 
@@ -314,16 +314,16 @@ async fn delete(
     }
     let live = find_named(http, parts).await?;
     let allowed = live.mcp.may_close(sender.mark(&mut parts.extensions)).await;
-    allowed.map_err(|error| status::unopened(None, error))?;
+    allowed.map_err(|error| json_answer::unopened(None, error))?;
     http.sessions.close(&live).await.map_err(|error| unavailable(&error))?;
-    let mut response = status::accepted();
+    let mut response = json_answer::accepted();
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 
 /// The session a GET or DELETE names, if it is there and belongs to the caller.
 async fn find_named(http: &Arc<Shared>, parts: &Parts) -> Result<Arc<Live>, Response> {
-    check_session_version(&parts.headers).map_err(|error| status::refused(None, error))?;
+    check_session_version(&parts.headers).map_err(|error| json_answer::refused(None, error))?;
     find(http, None, parts).await
 }
 
@@ -334,16 +334,16 @@ async fn find(http: &Arc<Shared>, id: Option<Id>, parts: &Parts) -> Result<Arc<L
         Ok(None) => {
             let why = "`Mcp-Session-Id` is missing: send `initialize` first, or name a revision \
                 in `_meta`";
-            return Err(status::refused(id, RpcError::invalid_request(why)));
+            return Err(json_answer::refused(id, RpcError::invalid_request(why)));
         }
         Err(Repeated) => {
             let why = "there is more than one `Mcp-Session-Id` header";
-            return Err(status::refused(id, RpcError::invalid_request(why)));
+            return Err(json_answer::refused(id, RpcError::invalid_request(why)));
         }
     };
     let principal = Principal::of(&parts.extensions);
     let found = http.sessions.find(session, &principal).await;
-    found.map_err(|error| unavailable(&error))?.ok_or_else(|| status::no_session(id))
+    found.map_err(|error| unavailable(&error))?.ok_or_else(|| json_answer::no_session(id))
 }
 
 /// The session a request names, on a server that has any: in the standard header, or in the one

@@ -3,10 +3,9 @@
 use super::{
     Shared, busy,
     event_stream::{self, Event},
-    refusal,
+    json_answer, refusal,
     replay::{EventId, Follow, Lost},
     sessions::Live,
-    status,
     takeover::Elsewhere,
     unread::Unread,
 };
@@ -42,7 +41,7 @@ pub(super) async fn stream(
         Some(id) if id.stream != EVENTS => live.mcp.may_resume(extensions.clone()).await,
         _ => live.mcp.may_listen(extensions.clone()).await,
     };
-    allowed.map_err(|error| status::unopened(None, error))?;
+    allowed.map_err(|error| json_answer::unopened(None, error))?;
     let counted = Counted::new(&http.runtime.metrics.streams);
     let closing = http.closing.clone();
     let events: Pin<Box<dyn Stream<Item = Event> + Send>> = match last {

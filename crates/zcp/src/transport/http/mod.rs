@@ -9,13 +9,13 @@ mod exchange;
 mod fetch;
 mod host_check;
 mod idle;
+mod json_answer;
 mod open_files;
 mod opened;
 mod replay;
 mod resume;
 mod sessions;
 mod sse2024;
-mod status;
 mod takeover;
 mod unread;
 #[cfg(feature = "ws")]
@@ -425,7 +425,7 @@ impl fmt::Debug for Http {
 /// An error of the wire itself, in words.
 fn refusal(status: ::http::StatusCode, why: &str) -> Response {
     let error = zcp_wire::RpcError::invalid_request(why);
-    status::error(status, None, error)
+    json_answer::error(status, None, error)
 }
 
 /// There is no room now.

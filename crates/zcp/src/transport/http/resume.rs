@@ -3,9 +3,9 @@
 use super::{
     Shared,
     event_stream::{self, Event},
+    json_answer,
     replay::EventId,
     sessions::{Live, append, end},
-    status,
     takeover::{Made, Opened},
     unread::Unread,
 };
@@ -181,9 +181,9 @@ impl Resumable {
         let first = match first {
             Ok(Next::Frame(Frame::Response(answer))) => {
                 self.call.end();
-                return status::answered_in_session(answer);
+                return json_answer::answered_in_session(answer);
             }
-            Ok(Next::End) => return status::accepted(),
+            Ok(Next::End) => return json_answer::accepted(),
             Ok(other) => Some(other),
             Err(_) => None,
         };

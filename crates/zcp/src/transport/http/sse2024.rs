@@ -3,7 +3,7 @@
 use super::{
     Shared, body, busy,
     event_stream::{self, Event},
-    refusal, status,
+    json_answer, refusal,
     unread::Unread,
 };
 use crate::{
@@ -136,7 +136,7 @@ pub(super) async fn post(
             }
             // What came with this message, not with the stream: its caller may show another token.
             opened.conversation.receive(body, &shared(parts.extensions));
-            status::accepted()
+            json_answer::accepted()
         }
         Err(refused) => refused,
     }

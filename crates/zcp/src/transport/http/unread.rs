@@ -1,6 +1,6 @@
 //! Large answers and events count towards the bytes under way until their clients have read them.
 
-use super::{busy, status};
+use super::{busy, json_answer};
 use crate::{
     auth::PeerAddress,
     runtime::Runtime,
@@ -44,7 +44,7 @@ pub(super) fn weigh(
         (Ok(Some(weight)), _) => response.map(|body| Body::new(Weighed { body, weight })),
         (Err(NoRoom), Some(id)) => {
             let result = Err(RpcError::internal(NoRoom::WHY));
-            status::answered_in_session(Answer { id, result })
+            json_answer::answered_in_session(Answer { id, result })
         }
         (Err(NoRoom), None) => busy(NoRoom::WHY),
     }

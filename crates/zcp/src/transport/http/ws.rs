@@ -1,11 +1,11 @@
 //! WebSocket: one frame a message, and a dropped connection that can be taken up again.
 
 mod arriving;
-mod calls;
 mod connection;
-mod handshake;
-mod kept;
 mod moved;
+mod open_calls;
+mod resumable;
+mod upgrade;
 
 use super::{Shared, idle::Occupied};
 use crate::{auth::Principal, protocol::mcp::shared, sync::lock};
@@ -26,9 +26,9 @@ use zcp_wire::header::SESSION_ID;
 
 use arriving::Socket;
 use connection::{Connection, Ended, serve};
-use handshake::Handshake;
-use kept::{Begins, Kept};
 use moved::Claim;
+use resumable::{Begins, Kept};
+use upgrade::Handshake;
 
 /// How long a conversation waits for its client to come back.
 const RETURN: Duration = Duration::from_secs(60);

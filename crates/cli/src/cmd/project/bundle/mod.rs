@@ -1,11 +1,11 @@
 //! `zcp bundle`: a folder of scripts and this command in one file, which clients install (MCPB).
 
 mod about;
+mod bundle_summary;
 mod conf;
 mod files;
 mod manifest;
 mod pack;
-mod show;
 mod user_config;
 
 use crate::errors::usage;
@@ -105,7 +105,7 @@ pub(crate) async fn run(bundle: &Bundle, json: bool) -> Result<()> {
     let file = bundle.output.join(file_name(&about, platform));
     let replaced = file.exists();
     let bytes = pack::write(&file, &parts)?;
-    show::made(
+    bundle_summary::made(
         &Made {
             file,
             bytes,

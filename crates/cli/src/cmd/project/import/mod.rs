@@ -1,6 +1,7 @@
 //! `zcp import`: what an API, a Makefile, a justfile or a package.json offers, as tools of a folder.
 
 mod draft;
+mod help_text;
 mod just;
 mod make;
 mod npm;
@@ -8,7 +9,6 @@ mod openapi;
 mod place;
 mod remote;
 mod schema;
-mod script;
 mod secure;
 mod server_url;
 
@@ -129,8 +129,8 @@ async fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
         }
         _ => (),
     }
-    if script::is_script(file, text) {
-        return Ok(script::import(file, text, place).await.map_err(|why| wrong(&why))?);
+    if help_text::is_script(file, text) {
+        return Ok(help_text::import(file, text, place).await.map_err(|why| wrong(&why))?);
     }
     let value: Value = match (ending, text.trim_start().starts_with('{')) {
         ("json", _) | (_, true) => serde_json::from_str(text).map_err(|error| wrong(&error))?,

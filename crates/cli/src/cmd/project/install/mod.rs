@@ -1,6 +1,6 @@
 //! `zcp install`: a server, written into the configuration of clients.
 
-mod entry;
+mod client_entry;
 mod short_path;
 mod wish;
 
@@ -12,7 +12,7 @@ use crate::{
     errors::usage,
     print,
 };
-use entry::Change;
+use client_entry::Change;
 use serde_json::{Value, json};
 use std::{
     error::Error,
@@ -111,8 +111,8 @@ fn one(client: &'static Client, install: &Install, wish: &Wish, json: bool) -> R
     })?;
     let servers = &all[client.servers];
     let change = match &install.remove {
-        Some(name) => entry::removal(client, &kept, servers, name)?,
-        None => entry::addition(client, &kept, servers, install, &wish.source)?,
+        Some(name) => client_entry::removal(client, &kept, servers, name)?,
+        None => client_entry::addition(client, &kept, servers, install, &wish.source)?,
     };
     let changed = change.text != text;
     let is_client_there = kept.path.parent().is_some_and(Path::is_dir);

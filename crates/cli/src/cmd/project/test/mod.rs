@@ -1,7 +1,7 @@
 //! `zcp test`: the cases of a folder, played one after another.
 
 mod player;
-mod show;
+mod test_report;
 mod verdict;
 
 use crate::{
@@ -92,27 +92,27 @@ pub(crate) async fn run(test: Test, json: bool) -> Result<(), Box<dyn Error>> {
         let wanted = file.cases.iter().enumerate().filter(|(_, case)| is_wanted(case));
         let wanted: Vec<_> = wanted.map(|(number, case)| (number, case.clone())).collect();
         if !json && !wanted.is_empty() {
-            show::file(&file.path)?;
+            test_report::file(&file.path)?;
         }
         let before = ran.len();
         for (number, case) in wanted {
             let one = played(&mut player, file, number, &case, test.record).await;
             if !json {
-                show::case(&one)?;
+                test_report::case(&one)?;
             }
             ran.push(one);
         }
         if ran[before..].iter().any(|one| matches!(one.fate, Fate::Recorded { .. })) {
             let before = file.save()?;
             if let Some(before) = before.filter(|_| !json) {
-                show::saved(&file.path, &before)?;
+                test_report::saved(&file.path, &before)?;
             }
         }
     }
     player.close().await;
     match json {
         true => print::json(&ran.iter().map(Ran::for_programs).collect::<Vec<_>>())?,
-        false => show::summary(&ran, begun.elapsed())?,
+        false => test_report::summary(&ran, begun.elapsed())?,
     }
     match ran.iter().filter(|one| matches!(one.fate, Fate::Failed(_))).count() {
         0 => Ok(()),

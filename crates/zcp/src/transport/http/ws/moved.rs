@@ -1,11 +1,11 @@
 //! Conversations that go on in another process: what they said so far, and what is still to come.
 
-use super::{Begins, Kept, Waiting, calls, forget_later};
+use super::{Begins, Kept, Waiting, forget_later, open_calls};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
     store::{Bound, StoreError, StoreResult},
-    transport::http::{Shared, status::unopened},
+    transport::http::{Shared, json_answer::unopened},
 };
 use ::http::{Extensions, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -122,7 +122,7 @@ async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<K
     receive(http, &kept, position);
     let taken = kept.take();
     http.runtime.shelf::<Waiting>().keep(http, &kept);
-    calls::take_up(http, &kept, claim.extensions);
+    open_calls::take_up(http, &kept, claim.extensions);
     // Its connection may never come to be.
     forget_later(http, kept.clone(), taken, None);
     Ok(Some(kept))

@@ -4,7 +4,7 @@ use super::Ws;
 use crate::{
     error::{Error, Failure, Result},
     oauth::{self, OAuth},
-    support::{http_error::explain, limits},
+    support::{http_error::explain, message_limits},
     transport::{
         Fate,
         http::{builder, send},
@@ -128,7 +128,7 @@ fn check(headers: &HeaderMap, key: &str) -> Result<(), String> {
 
 fn session(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(&SESSION_ID)?.to_str().ok()?;
-    (id.len() <= limits::SESSION_ID).then(|| id.to_owned())
+    (id.len() <= message_limits::SESSION_ID).then(|| id.to_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! A conversation that outlives its WebSocket connection, and what it said.
 
 use super::{
-    Socket,
-    calls::{self, Calls},
-    moved,
+    Socket, moved,
+    open_calls::{self, Calls},
 };
 use crate::{
     auth::{Caller, Principal},
@@ -242,7 +241,7 @@ impl Kept {
             return Session::leave(&http.runtime, &self.id);
         }
         self.calls.close_all();
-        for log in [self.log(), moved::mail(&self.id), calls::names(&self.id)] {
+        for log in [self.log(), moved::mail(&self.id), open_calls::names(&self.id)] {
             let logs = http.runtime.shelf::<CountedLogs>();
             let _ = logs.remove(&*http.runtime.store, &log).await;
         }
