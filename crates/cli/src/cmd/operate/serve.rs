@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zcp::{Http, KeyRing, Server, Stdio};
+use zcp::{Http, KeyRing, Server, Stdio, shutdown_signal};
 use zcp_scripts::{Processes, Scripts};
 
 /// What to serve, and where: on HTTP at 127.0.0.1:8787 unless something is said.
@@ -139,7 +139,7 @@ impl Project {
         };
         tokio::select! {
             () = end => (),
-            _ = told_to_stop() => (),
+            () = shutdown_signal() => (),
         }
     }
 }
@@ -223,17 +223,16 @@ async fn until_stopped(server: Server, wires: Wires, json: bool) -> Result<()> {
     let wires = (wires.stdio, wires.http.map(|(http, _)| http), wires.unix);
     let serving = server.serve_until(wires, stop.clone());
     tokio::pin!(serving);
-    let stopped = tokio::select! {
+    tokio::select! {
         served = &mut serving => return Ok(served?),
-        stopped = told_to_stop() => stopped,
-    };
-    stopped?;
+        () = shutdown_signal() => (),
+    }
     print::stopping(json);
     stop.cancel();
     // A second Ctrl-C ends the process at once.
     tokio::select! {
         served = &mut serving => Ok(served?),
-        again = told_to_stop() => Ok(again?),
+        () = shutdown_signal() => Ok(()),
     }
 }
 
@@ -252,20 +251,6 @@ fn guarded(http: Http, serve: &Serve) -> Http {
     let http = serve.allow_host.iter().fold(http, |http, host| http.allow_host(host));
     let http = serve.allow_origin.iter().fold(http, |http, origin| http.allow_origin(origin));
     serve.limits.of_http(http)
-}
-
-async fn told_to_stop() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminated = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminated.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 /// An address, or a port of this machine.
