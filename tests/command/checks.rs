@@ -133,3 +133,28 @@ fn lint_advises_others_without_comments_of_scripts() {
         assert_eq!(found.contains("comment at its top"), is_script, "{found}");
     }
 }
+
+/// Whoever looks at a project runs nothing of it.
+#[test]
+fn validate_and_doctor_run_no_program_of_a_project() {
+    let folder = Folder::new("checks-runs-nothing");
+    let x = folder.0.as_path();
+    let ran = x.join("ran.txt");
+    let plants = format!("#!/bin/sh\necho ran >> {}\n", ran.display());
+    for program in ["tools/bash", ".venv/bin/python", "tools/secret.sh"] {
+        write(&x.join(program), &plants);
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(x.join(program), mode).expect("it is ours");
+    }
+    write(&x.join("tools/b.sh"), "# Says something.\n# @command ./bash {file}\necho\n");
+    write(&x.join("tools/snake.py"), "\"\"\"Says something.\"\"\"\nprint('a'\n");
+    let secret = x.join("tools/secret.sh").display().to_string();
+    let mounts =
+        format!("[mounts.other]\ncommand = [\"cat\"]\nenv = {{ A = \"secret://cmd/{secret}\" }}\n");
+    write(&x.join("zcp.toml"), &mounts);
+    let output = run(x, &["--json", "validate"]);
+    let found = found(&output);
+    assert!(found.iter().any(|one| one.contains("snake")), "it is read all the same: {found:?}");
+    run(x, &["doctor", "."]);
+    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
+}

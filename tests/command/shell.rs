@@ -80,7 +80,8 @@ fn bash_completes_tools_clients_and_servers() {
     fs::create_dir_all(path(".cursor")).expect("it can be made");
     fs::write(path("kit/tools/greet.sh"), "# Greets.\necho\n").expect("it can be written");
     fs::write(path("kit/tools/grow.sh"), "# Grows.\necho\n").expect("it can be written");
-    let servers = r#"{"mcpServers":{"memory":{"command":"x"}}}"#;
+    // Names of others mean nothing to the shell.
+    let servers = r#"{"mcpServers":{"memory":{"command":"x"},"mem$(touch ran)":{"command":"x"}}}"#;
     fs::write(path(".cursor/mcp.json"), servers).expect("it can be written");
     fs::write(path("zcp.bash"), printed(&["completions", "bash"])).expect("it can be written");
     let completed = |words: &[&str]| {
@@ -99,7 +100,9 @@ fn bash_completes_tools_clients_and_servers() {
         (&["call", "mem"], "memory "),
     ] {
         assert!(completed(words).contains(expected), "{words:?}: {}", completed(words));
+        assert!(!completed(words).contains('$'), "{words:?}: {}", completed(words));
     }
+    assert!(!path("ran").exists());
 }
 
 #[test]

@@ -728,3 +728,27 @@ async fn a_folder_is_followed_until_its_processes_are_ended() {
     processes.end().await;
     assert!(programs.has_changed().is_err());
 }
+
+/// Processes that ended count as well, for whoever waited for them.
+#[tokio::test]
+async fn the_time_of_processes_that_have_ended_counts() {
+    let folder = Folder::new("spent");
+    let tool = "# Spins.\n# @limit cpu 1s\nfor n in 1 2 3 4 5 6 7 8 9 10 11 12; do\n\
+                timeout 0.4 bash -c 'while :; do :; done'\ndone\necho done";
+    let mut client = serve(&folder, &[("tools/spins.sh", tool)]).await;
+    let ended = result(&mut client, "spins", json!({})).await;
+    assert_eq!(ended["isError"], true, "{ended}");
+    assert!(text(&ended).contains("processor time"), "{ended}");
+}
+
+/// Memory that belongs to no process is counted by nobody.
+#[tokio::test]
+async fn memory_that_belongs_to_no_process_is_refused() {
+    let folder = Folder::new("memfd");
+    let tool = "\"\"\"Hides.\n\n@sandbox\n@limit memory 512MiB\n\"\"\"\nimport os\n\
+                try:\n    os.memfd_create('x')\n    print('had')\n\
+                except PermissionError:\n    print('refused')";
+    let mut client = serve(&folder, &[("tools/hides.py", tool)]).await;
+    let shown = result(&mut client, "hides", json!({})).await;
+    assert_eq!(text(&shown).trim(), "refused", "{shown}");
+}

@@ -49,6 +49,15 @@ impl Replica {
         &self.address
     }
 
+    /// The most memory it had so far, in KiB.
+    pub fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().split(' ').next()?.parse().ok());
+        kib.expect("VmHWM is a number of KiB")
+    }
+
     /// How a client gets there.
     pub fn http(&self) -> Http {
         Http::new(format!("http://{}/mcp", self.address)).expect("a URL")

@@ -246,3 +246,28 @@ async fn two_resumes_of_a_dead_call_make_it_once() {
     let runs: Value = serde_json::from_str(&runs.expect("a text")).expect("JSON");
     assert_eq!(runs["result"]["structuredContent"]["started"], 1);
 }
+
+/// What is cancelled by way of another server ends where it runs, and is not answered.
+#[tokio::test]
+async fn calls_cancelled_after_a_move_end_where_they_run() {
+    let folder = Folder::new("taken-up-cancelled");
+    let file = folder.0.join("state.sqlite");
+    let args = ["--data", &file.to_string_lossy()];
+    let (a, b) = (Replica::everything(&args).await, Replica::everything(&args).await);
+    let store = Sqlite::open(&file).expect("it opens");
+    let (mut socket, id) = open(&a).await;
+    for call in 1..=150 {
+        socket.send(once(call)).await;
+    }
+    noted(&store, &id, 150).await;
+    let query = format!("?session={id}&last_event_id=1");
+    let mut socket = Socket::to(b.address(), &query, &[]).await.expect("it is taken up");
+    for call in 1..=150 {
+        socket.send(notification("notifications/cancelled", json!({ "requestId": call }))).await;
+    }
+    // Whoever runs a call takes its note away when it has ended, cancelled or not.
+    noted(&store, &id, 0).await;
+    let metrics = reqwest::get(format!("http://{}/metrics", a.address())).await;
+    let metrics = metrics.expect("it answers").text().await.expect("text");
+    assert!(metrics.lines().any(|line| line == "zcp_calls_running 0"), "{metrics}");
+}

@@ -271,3 +271,43 @@ async fn a_task_that_the_layers_deny_is_not_taken_over() {
     let denied = after.task(task.id()).result().await.expect_err("it is not taken over");
     assert!(denied.to_string().contains("resume"), "{denied}");
 }
+
+/// Lists of tasks show no results, and hold none.
+#[tokio::test]
+async fn lists_of_tasks_take_little_memory() {
+    let folder = Folder::new("task-lists");
+    let file = folder.0.join("state.sqlite").to_string_lossy().into_owned();
+    let server = Replica::everything(&["--data", &file]).await;
+    let url = format!("http://{}/mcp", server.address());
+    let post = |session: &str, message: Value| {
+        let request = reqwest::Client::new().post(&url).body(message.to_string());
+        let request = request.header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        request.header("mcp-session-id", session)
+    };
+    let opened = reqwest::Client::new().post(&url).header("content-type", "application/json");
+    let opened = opened.header("accept", "application/json, text/event-stream");
+    let opened = opened.body(zcp_tests::initialize(1, "2025-11-25").to_string()).send().await;
+    let opened = opened.expect("it answers");
+    let session = opened.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
+    let label = "x".repeat(200_000);
+    for id in 0..60 {
+        let mut params =
+            zcp_tests::call("slow_compute", json!({ "seconds": 0.01, "label": label }));
+        params["task"] = json!({});
+        let begun = post(&session, zcp_tests::request(id, "tools/call", params)).send().await;
+        let begun = begun.expect("it answers").text().await.expect("text");
+        assert!(begun.contains("taskId"), "{}", &begun[..begun.len().min(300)]);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = server.peak();
+    let lists = (0..300).map(async |id| {
+        let list = zcp_tests::request(1000 + id, "tasks/list", json!({}));
+        let listed = post(&session, list).send().await.expect("it answers");
+        listed.text().await.expect("text").len()
+    });
+    let sizes: Vec<usize> = futures_util::future::join_all(lists).await;
+    assert!(sizes.iter().all(|size| *size > 60 * 100), "{sizes:?}");
+    let grown = (server.peak() - before) / 1024;
+    assert!(grown < 200, "{grown} MiB for 300 lists");
+}

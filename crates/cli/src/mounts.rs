@@ -21,13 +21,53 @@ pub(crate) struct Mounts {
 ///
 /// Fails with everything that is wrong with any of the mounts.
 pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts, Vec<String>> {
+    open_with(scripts, locked, Secrets::All).await
+}
+
+/// Finds what [`open`] would refuse. Nothing is connected to, and no program is run for a secret.
+///
+/// # Errors
+///
+/// Fails with everything that is wrong with any of the mounts.
+pub(crate) async fn check(scripts: &Scripts) -> Result<(), Vec<String>> {
+    let mounts = open_with(scripts, false, Secrets::WithoutPrograms).await?;
+    mounts.gateway.close().await;
+    for processes in mounts.processes {
+        processes.end().await;
+    }
+    Ok(())
+}
+
+/// Which secrets of mounts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    All,
+    /// Those of a command and of a keychain stay as they are written.
+    WithoutPrograms,
+}
+
+impl Secrets {
+    async fn reveal(self, scripts: &Scripts, value: &str) -> Result<String> {
+        let runs = ["secret://cmd/", "secret://keychain/"].iter().any(|kind| value.contains(kind));
+        match runs && self == Self::WithoutPrograms {
+            true => Ok(value.to_owned()),
+            false => Ok(scripts.revealed(value).await?),
+        }
+    }
+}
+
+async fn open_with(
+    scripts: &Scripts,
+    locked: bool,
+    secrets: Secrets,
+) -> Result<Mounts, Vec<String>> {
     let (mut wrong, mut processes) = (vec![], vec![]);
     let mut gateway = Gateway::builder();
     // Folders first: they are the user's own.
     let (folders, servers): (Vec<_>, Vec<_>) =
         scripts.mounts().iter().partition(|(_, said)| said.folder.is_some());
     for (name, said) in folders.into_iter().chain(servers) {
-        let mount = match mount(name, said, scripts, &mut processes).await {
+        let mount = match mount(name, said, scripts, &mut processes, secrets).await {
             Ok(mount) => Ok(mount),
             Err(why) => {
                 wrong.push(in_file(name, why));
@@ -69,9 +109,10 @@ async fn mount(
     said: &MountEntry,
     scripts: &Scripts,
     processes: &mut Vec<Processes>,
+    secrets: Secrets,
 ) -> Result<Mount> {
     let Way::Folder(folder) = check_way(said)? else {
-        return server(said, scripts).await;
+        return server(said, scripts, secrets).await;
     };
     let other = project::beside(scripts, &scripts.root().join(folder))?;
     for mistake in other.mistakes().borrow().iter() {
@@ -108,7 +149,7 @@ pub(crate) async fn listed(scripts: &Scripts) -> Result<LockFile> {
     for (name, said) in scripts.mounts() {
         let wrong = |why: Box<dyn Error>| in_file(name, &*why);
         if let Way::Server = check_way(said).map_err(wrong)? {
-            let mount = server(said, scripts).await.map_err(wrong)?;
+            let mount = server(said, scripts, Secrets::All).await.map_err(wrong)?;
             gateway = gateway.mount(name, chosen(mount, said).map_err(wrong)?);
         }
     }
@@ -138,16 +179,16 @@ fn check_way(said: &MountEntry) -> Result<Way<'_>> {
 }
 
 /// A server as `zcp.toml` describes it, with its secrets.
-async fn server(said: &MountEntry, scripts: &Scripts) -> Result<Mount> {
+async fn server(said: &MountEntry, scripts: &Scripts, secrets: Secrets) -> Result<Mount> {
     let mut mount = way(said);
     if said.url.is_some() {
         for (name, value) in &said.headers {
-            mount = mount.header(name, &scripts.revealed(value).await?);
+            mount = mount.header(name, &secrets.reveal(scripts, value).await?);
         }
         return Ok(mount);
     }
     for (name, value) in &said.env {
-        mount = mount.env(name, scripts.revealed(value).await?);
+        mount = mount.env(name, secrets.reveal(scripts, value).await?);
     }
     mount = said.pass_env.iter().fold(mount, Mount::pass_env);
     Ok(mount.folder(scripts.root().join(said.cwd.as_deref().unwrap_or(".".as_ref()))))

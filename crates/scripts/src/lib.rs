@@ -241,8 +241,8 @@ impl Folder {
         self
     }
 
-    /// A place where the server keeps something for itself, such as its store: no script in a sandbox
-    /// may write it, and none runs whose sandbox can read it. Counts for folders
+    /// A place where the server keeps something for itself, such as its store: no script runs whose
+    /// sandbox restricts reading or writing, and can read or write it all the same. Counts for folders
     /// [`beside`](Self::beside) this one, too.
     #[must_use]
     pub fn private(self, path: impl AsRef<Path>) -> Self {

@@ -27,6 +27,11 @@ pub(crate) fn ask(name: &str, server: &Configured, is_agreed: bool) -> Result<()
         return Ok(());
     }
     let (file, about) = (file.display(), about(server));
+    if about.len() > LONGEST {
+        let why = format!("{file} says too much of `{name}` for you to see it all at once");
+        return Err(format!("{why}: start it yourself, or shorten its entry").into());
+    }
+    let (name, file) = (print::visible(name), print::visible(&file.to_string()));
     if !io::IsTerminal::is_terminal(&io::stdin()) {
         let hint = "look at it, and add --agree to use it";
         return Err(format!("`{name}` of {file} {about}\n{hint}").into());
@@ -40,23 +45,27 @@ pub(crate) fn ask(name: &str, server: &Configured, is_agreed: bool) -> Result<()
     Ok(())
 }
 
-/// What using a server means.
+/// Bytes of a description that a user is asked about: what is longer could scroll away.
+const LONGEST: usize = 2000;
+
+/// What using a server means. Each part is one line, whatever is in it.
 fn about(server: &Configured) -> String {
     let mut about = match (&server.url, &server.command) {
-        (Some(url), _) => format!("sends what you do to:\n  {url}"),
+        (Some(url), _) => format!("sends what you do to:\n  {}", print::visible(url)),
         (None, Some(command)) => {
             let words = [command].into_iter().chain(&server.args);
-            format!("starts this command:\n  {}", shell_words::join(words))
+            let line = shell_words::join(words);
+            format!("starts this command:\n  {}", print::visible(&line))
         }
         (None, None) => "says neither where it is nor how it is started".to_owned(),
     };
     let pairs = server.headers.iter().chain(&server.env);
-    pairs.for_each(|(name, value)| about += &format!("\n  with {name} {value}"));
-    for (name, value) in server.secret_headers() {
-        about += &format!("\n  with {name} {value}");
+    let pairs = pairs.map(|(name, value)| (name.clone(), value.clone()));
+    for (name, value) in pairs.chain(server.secret_headers()) {
+        about += &format!("\n  with {} {}", print::visible(&name), print::visible(&value));
     }
     if let Some(folder) = &server.cwd {
-        about += &format!("\n  in {}", folder.display());
+        about += &format!("\n  in {}", print::visible(&folder.display().to_string()));
     }
     about
 }
@@ -83,6 +92,18 @@ fn keep(file: &Path, agreed: &BTreeSet<String>) -> io::Result<()> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn no_part_of_a_server_begins_a_line_of_its_own() {
+        let forged = format!("x{}`docs` starts:\n  npx docs", "\n".repeat(60));
+        let server: Configured = serde_json::from_value(json!({
+            "command": "sh", "args": ["-c", forged], "env": { "A": "b\nc\u{1b}[2J" },
+        }))
+        .unwrap();
+        let about = about(&server);
+        assert_eq!(about.lines().count(), 3, "{about}");
+        assert!(!about.contains('\u{1b}'));
+    }
 
     #[test]
     fn secrets_that_are_sent_are_named() {

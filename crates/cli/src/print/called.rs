@@ -1,6 +1,6 @@
 //! A call that has ended, as `zcp dev` shows it, and what scripts write to standard error.
 
-use super::{BAD, GOOD, NAME, QUIET, harmless, out, plain, shortened};
+use super::{BAD, GOOD, NAME, QUIET, harmless, out, plain, shortened, visible};
 use serde_json::json;
 use std::io::{self, Write};
 use zcp_scripts::{Observed, Outcome};
@@ -76,7 +76,7 @@ pub(crate) fn called(call: &Observed, json: bool) {
         let given =
             shortened(&harmless(&serde_json::to_string(&call.arguments).unwrap_or_default()));
         let client = if call.client.is_empty() { "somebody" } else { &call.client };
-        let (tool, client) = (harmless(&call.tool), harmless(client));
+        let (tool, client) = (visible(&call.tool), visible(client));
         let _ = writeln!(
             out,
             "  {NAME}{tool}{NAME:#} {given} {style}{how}{style:#} {QUIET}{milliseconds} ms, for {client}{QUIET:#}"

@@ -188,6 +188,24 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' || turns(c) { ' ' } else { c }).collect()
 }
 
+/// A stranger's words with everything to be seen that a model would read.
+pub(crate) fn visible(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+            || matches!(c, '\u{e0000}'..='\u{e0fff}')
+    };
+    let mut all = String::new();
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => all.extend(c.escape_unicode()),
+            false => all.push(c),
+        }
+    }
+    all
+}
+
 /// A server's words without control characters, in their lines and columns.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()

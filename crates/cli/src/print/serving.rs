@@ -1,6 +1,6 @@
 //! Where a server is, and the lines that connect clients with it.
 
-use super::{BAD, LINK, NAME, QUIET};
+use super::{BAD, LINK, NAME, QUIET, visible};
 use serde_json::json;
 use std::{
     io::{self, Write},
@@ -54,7 +54,8 @@ pub(crate) fn serving(
     }
     match scripts {
         Some((name, folder)) => {
-            writeln!(out, "{NAME}zcp{NAME:#} serves {name}, from {}", folder.display())?;
+            let (name, folder) = (visible(name), visible(&folder.display().to_string()));
+            writeln!(out, "{NAME}zcp{NAME:#} serves {name}, from {folder}")?;
         }
         None => writeln!(out, "{NAME}zcp{NAME:#} serves the demo")?,
     }

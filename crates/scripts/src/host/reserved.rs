@@ -44,8 +44,13 @@ impl Reserved {
         told.or_else(|| self.exposes(sandbox))
     }
 
-    /// Why a sandbox reads what the process keeps for itself, if it does. One that may read
-    /// everything was told so.
+    /// Whether a sandbox that does not restrict files has the place that the process keeps for itself
+    /// open to it, as it is to scripts without a sandbox.
+    pub(crate) fn leaves_open(&self, sandbox: &Sandbox) -> bool {
+        !self.private.is_empty() && (sandbox.read.is_none() || sandbox.write.is_none())
+    }
+
+    /// Why a sandbox that restricts reading reads what the process keeps for itself, if it does.
     pub(crate) fn exposes(&self, sandbox: &Sandbox) -> Option<String> {
         let named = sandbox.read.as_ref()?.iter().map(|path| self.root.join(path));
         let readable = named.map(|path| spots::resolved(&path)).chain([self.root.clone()]);

@@ -298,6 +298,13 @@ impl Gathering {
                     if let Some(why) = self.reserved.refuses(sandbox, &runs, &others) {
                         return Err(why);
                     }
+                    if self.reserved.leaves_open(sandbox) {
+                        tracing::warn!(
+                            "`{}`: its sandbox does not restrict which files it reads and writes, so \
+                             it can reach the server's store with its keys",
+                            script.name
+                        );
+                    }
                     self.host.note_writable(sandbox, &self.project.root);
                 }
                 Ok(Some(script))

@@ -97,7 +97,8 @@ pub(super) fn process(id: i32) -> Option<Process> {
         id,
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
-        ticks: number(11)? + number(12)?,
+        // Its own, and those of children that have ended and were waited for.
+        ticks: number(11)? + number(12)? + number(13)? + number(14)?,
         started: number(19)?,
         pages: number(21)?,
         is_dead: matches!(fields.first(), Some(&("Z" | "X"))),

@@ -3,25 +3,32 @@
 use super::Runtime;
 use crate::{
     seal::digest,
-    store::{Bound, Store, StoreResult},
+    store::{
+        Bound, Store, StoreResult,
+        counted_logs::{CountedLogs, Log},
+    },
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Only that there was a change is kept.
 const LAST: Bound = Bound { entries: 1, bytes: 64 };
 
+/// How long. Whoever waits for a change is told at once, and by another process within a moment.
+const KEPT: Duration = Duration::from_secs(10 * 60);
+
 /// Where it is kept that the roots of a conversation have changed.
-fn log(conversation: &str) -> String {
+pub(crate) fn log(conversation: &str) -> String {
     format!("roots/{}", digest(conversation.as_bytes()))
 }
 
 impl Runtime {
     /// Tells handlers, of this process or another, that the roots of a conversation have changed.
-    pub(crate) async fn roots_changed(&self, conversation: &str) -> StoreResult<()> {
-        let (log, kept) = (log(conversation), self.settings.session_ttl);
-        self.store.append(&log, Bytes::from_static(b"!"), LAST, Some(kept)).await.map(drop)
+    pub(crate) async fn roots_changed(&self, conversation: &str, owner: &str) -> StoreResult<()> {
+        let (name, logs) = (log(conversation), self.shelf::<CountedLogs>());
+        let log = Log { name: &name, bound: LAST, kept: KEPT, owner };
+        logs.append(&*self.store, log, Bytes::from_static(b"!")).await.map(drop)
     }
 }
 
@@ -54,7 +61,7 @@ impl RootChanges {
             // Of all that was dropped only the last is held, and is enough to know.
             let held = followed.store.after(&followed.log, 0).await.unwrap_or_default();
             if let Some((position, _)) = held.last()
-                && *position > followed.position
+                && *position != followed.position
             {
                 followed.position = *position;
                 return;

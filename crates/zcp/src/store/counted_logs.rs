@@ -7,8 +7,8 @@ use super::{
 };
 use crate::clock;
 use bytes::Bytes;
-use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of all logs that this process wrote. Beyond it whoever has most loses the largest of their
 /// oldest logs.
@@ -22,7 +22,7 @@ const READING: usize = 4;
 /// by this.
 pub(crate) struct CountedLogs {
     written: Written,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
 }
 
 /// A log of a conversation.
@@ -38,7 +38,7 @@ pub(crate) struct Log<'a> {
 
 impl Default for CountedLogs {
     fn default() -> Self {
-        Self { written: Written::new(ALL), reading: Semaphore::new(READING) }
+        Self { written: Written::new(ALL), reading: Arc::new(Semaphore::new(READING)) }
     }
 }
 
@@ -70,8 +70,8 @@ impl CountedLogs {
     }
 
     /// Waits until a whole log may be read, which is until this is dropped.
-    pub(crate) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
-        self.reading.acquire().await.ok()
+    pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+        self.reading.clone().acquire_owned().await.ok()
     }
 }
 

@@ -24,11 +24,17 @@ pub(crate) async fn run(completing: &Completing) -> Result<(), Box<dyn Error>> {
     let begun = completing.words.last().map(String::as_str).unwrap_or_default();
     let known = known(&typed).await;
     let fit: Vec<&str> =
-        known.iter().map(String::as_str).filter(|word| word.starts_with(begun)).collect();
+        known.iter().map(String::as_str).filter(|word| is_plain(word, begun)).collect();
     match fit.is_empty() {
         true => Ok(()),
         false => Ok(print::words(&fit.join("\n"))?),
     }
+}
+
+/// Whether a word begins as what was typed, and means nothing to a shell: others wrote it.
+fn is_plain(word: &str, begun: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "_-.:@/+=,%".contains(c);
+    word.starts_with(begun) && word.chars().all(plain)
 }
 
 /// What stands before the word that is being typed.

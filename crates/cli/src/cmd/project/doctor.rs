@@ -1,5 +1,6 @@
 //! `zcp doctor`: what this machine has and lacks to run a folder's scripts.
 
+use super::syntax::is_outside;
 use crate::{
     findings::{self, Finding},
     needs::{self, Need},
@@ -114,7 +115,12 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
     }
     for (program, tools) in users {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let about = format!("{}; for {}", version(&program).await, tools.join(", "));
+        // One that is in the project is not run: whoever wrote the project could run anything by that.
+        let about = match is_outside(&program, scripts.root()) {
+            true => version(&program).await,
+            false => program.display().to_string(),
+        };
+        let about = format!("{about}; for {}", tools.join(", "));
         findings.push(Finding::ok(name, about));
     }
     let confined = programs.iter().filter(|program| program.is_confined);

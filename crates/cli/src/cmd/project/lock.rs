@@ -45,8 +45,9 @@ pub(crate) async fn run(typed: &Lock, json: bool) -> Result<(), Box<dyn Error>> 
         print::json(&json!({ "differences": differences, "written": is_agreed }))?;
     } else {
         for one in &differences {
-            print::words(&visible(&one.to_string()))?;
-            let said = |side: &LockFile| side.said(one).map(|said| visible(&said.to_string()));
+            print::words(&print::visible(&one.to_string()))?;
+            let said =
+                |side: &LockFile| side.said(one).map(|said| print::visible(&said.to_string()));
             match (said(&before), said(&now)) {
                 (Some(before), Some(now)) => print::word_changes(&before, &now)?,
                 (Some(before), None) => print::words(&format!("  - {before}"))?,
@@ -85,30 +86,15 @@ fn agreed(json: bool) -> Result<bool, Box<dyn Error>> {
     Ok(questions::yes("Accept these changes? A model reads them. [y/N] ")?)
 }
 
-/// A stranger's words with everything to be seen that a model would read.
-fn visible(text: &str) -> String {
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
-            || matches!(c, '\u{e0000}'..='\u{e0fff}')
-    };
-    let mut all = String::new();
-    for c in text.chars() {
-        match is_hidden(c) {
-            true => all.extend(c.escape_unicode()),
-            false => all.push(c),
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use crate::print;
 
     #[test]
     fn nothing_that_a_model_reads_is_hidden_from_people() {
-        assert_eq!(visible("a\u{e0041}b\u{200b}\u{1b}[2J é"), "a\\u{e0041}b\\u{200b}\\u{1b}[2J é");
+        assert_eq!(
+            print::visible("a\u{e0041}b\u{200b}\u{1b}[2J é"),
+            "a\\u{e0041}b\\u{200b}\\u{1b}[2J é"
+        );
     }
 }

@@ -20,14 +20,16 @@ const AT_ONCE: usize = 4;
 /// How much of what an interpreter says is read, and how many lines of it are shown.
 const HEARD: u64 = 64 * 1024;
 const SHOWN: usize = 4;
-/// Python without writing what it compiled.
+/// Python without writing what it compiled, and without anything that it would load at its start.
 const PYTHON: &str =
     "import sys\nwith open(sys.argv[1], 'rb') as f: compile(f.read(), sys.argv[1], 'exec')";
 
 /// What interpreters that are there say of scripts they cannot read.
-pub(super) async fn check(programs: &[Program]) -> Vec<Finding> {
+///
+/// Interpreters that are in the project are not run: whoever wrote it could run anything by that.
+pub(super) async fn check(programs: &[Program], root: &Path) -> Vec<Finding> {
     let checked = programs.iter().map(|program| async {
-        let (interpreter, words) = interpreter(program)?;
+        let (interpreter, words) = interpreter(program, root)?;
         let why = said(&interpreter, &words, &program.script).await?;
         let path = program.script.display();
         Some(Finding::error(&program.tool, format!("{path} cannot be read: {why}")))
@@ -36,21 +38,33 @@ pub(super) async fn check(programs: &[Program]) -> Vec<Finding> {
 }
 
 /// The interpreter of a script, and the words that make it read without running.
-fn interpreter(program: &Program) -> Option<(PathBuf, Vec<&'static str>)> {
+fn interpreter(program: &Program, root: &Path) -> Option<(PathBuf, Vec<&'static str>)> {
     let by = program.by.as_ref().ok()?;
     let by = if *by == program.script { first_line(&program.script)? } else { by.clone() };
     let name = by.file_stem()?.to_str()?.to_lowercase();
     let ending = program.script.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let words = match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
         "sh" | "bash" | "dash" | "zsh" | "ksh" => vec!["-n"],
-        "python" => vec!["-c", PYTHON],
+        "python" => vec!["-I", "-S", "-c", PYTHON],
         "node" | "nodejs" if ["js", "mjs", "cjs"].contains(&ending) => vec!["--check"],
         "ruby" => vec!["-c"],
         "php" => vec!["-l"],
         // Perl runs parts of what it checks.
         _ => return None,
     };
-    Some((by, words))
+    let by = match is_outside(&by, root) {
+        true => by,
+        // That of a virtual environment, say: the one of the system reads the same.
+        false => which::which(if name.starts_with("python") { "python3" } else { &name }).ok()?,
+    };
+    is_outside(&by, root).then_some((by, words))
+}
+
+/// Whether a program is no part of a project, by its path and by where links on it lead.
+pub(super) fn is_outside(program: &Path, root: &Path) -> bool {
+    let (Ok(real), Ok(root)) = (program.canonicalize(), root.canonicalize()) else { return false };
+    let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    !real.starts_with(&root) && !absolute.starts_with(&root)
 }
 
 /// The interpreter that a script's first line names.

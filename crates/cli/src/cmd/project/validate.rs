@@ -59,7 +59,7 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
             findings.push(Finding::warning(&program.tool, why).fix("zcp validate --fix"));
         }
     }
-    findings.extend(syntax::check(&programs).await);
+    findings.extend(syntax::check(&programs, scripts.root()).await);
     findings.extend(missing(&scripts));
     let tools = programs.len();
     let processes = scripts.processes();
@@ -84,13 +84,8 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
 /// is connected to.
 async fn not_mounted(scripts: &Scripts) -> Vec<String> {
     let mut wrong = mounts::not_installed(scripts);
-    match mounts::open(scripts, false).await {
-        Ok(mounts) => {
-            mounts.gateway.close().await;
-            for processes in mounts.processes {
-                processes.end().await;
-            }
-        }
+    match mounts::check(scripts).await {
+        Ok(()) => (),
         Err(refused) => wrong.extend(refused),
     }
     wrong

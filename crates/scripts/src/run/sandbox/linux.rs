@@ -105,7 +105,9 @@ const IOPRIO_WHO_PROCESS: u64 = 1;
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-pub(super) fn confine(walls: &Walls) -> io::Result<()> {
+/// Confines this process. With limited memory it gets none that belongs to no process, which nothing
+/// counts.
+pub(super) fn confine(walls: &Walls, has_limited_memory: bool) -> io::Result<()> {
     let failed = |what: &str, error: &dyn Display| {
         io::Error::other(format!("no sandbox for {what}: {error}"))
     };
@@ -113,7 +115,7 @@ pub(super) fn confine(walls: &Walls) -> io::Result<()> {
     let _ = setsid();
     files(walls).map_err(|error| failed("files", &error))?;
     capabilities().map_err(|error| failed("capabilities", &error))?;
-    calls().map_err(|error| failed("other processes", &error))?;
+    calls(has_limited_memory).map_err(|error| failed("other processes", &error))?;
     sockets(walls).map_err(|error| failed("the network", &error))
 }
 
@@ -175,8 +177,11 @@ fn capabilities() -> io::Result<()> {
     )?)
 }
 
-fn calls() -> Result<(), Box<dyn Error>> {
+fn calls(has_limited_memory: bool) -> Result<(), Box<dyn Error>> {
     let mut refused: Refused = REFUSED.iter().map(|call| (*call, vec![])).collect();
+    if has_limited_memory {
+        refused.extend([libc::SYS_memfd_create, libc::SYS_memfd_secret].map(|call| (call, vec![])));
+    }
     // Limits of other processes; the second condition lets everybody look at them.
     let limits = [
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?,

@@ -259,7 +259,9 @@ pub fn become_confined(words: &[String]) -> io::Error {
     let confined =
         serde_json::from_str(rules).map_err(io::Error::other).and_then(|rules: Rules| {
             // First, as it opens more files than the script may have to.
-            rules.walls.as_ref().map_or(Ok(()), linux::confine)?;
+            let has_limited_memory = rules.ceilings.memory.is_some();
+            let confine = |walls| linux::confine(walls, has_limited_memory);
+            rules.walls.as_ref().map_or(Ok(()), confine)?;
             rules.ceilings.set(None)
         });
     match confined {

@@ -2,7 +2,7 @@
 
 use super::{open_call::holds, session::Session};
 use crate::{
-    runtime::Runtime,
+    runtime::{Runtime, roots},
     store::{
         Bound, Store, StoreError, StoreResult,
         counted_logs::{CountedLogs, Log},
@@ -106,11 +106,11 @@ impl Session {
 
     /// Forgets what was forwarded in a session.
     pub(super) async fn forget_forwarded(runtime: &Runtime, id: &str) -> StoreResult<()> {
+        let logs = runtime.shelf::<CountedLogs>();
         for kind in ["questions", "answers", "cancels"] {
-            let logs = runtime.shelf::<CountedLogs>();
             logs.remove(&*runtime.store, &format!("{kind}/{id}")).await?;
         }
-        Ok(())
+        logs.remove(&*runtime.store, &roots::log(id)).await
     }
 }
 

@@ -205,7 +205,9 @@ impl Mcp {
         {
             let runtime = self.runtime.clone();
             let changed = move |_: &Self| {
-                let changed = async move { runtime.roots_changed(&session.conversation()).await };
+                let changed = async move {
+                    runtime.roots_changed(&session.conversation(), &session.share()).await
+                };
                 forward::silently(changed)
             };
             return self.unanswered(Op::RootsChanged, notification.params, extensions, changed);

@@ -109,11 +109,15 @@ impl Wanted {
     fn tasks(&self, runtime: &Runtime, id: &Id) -> impl Stream<Item = Frame> + Send + use<> {
         let (revision, id) = (self.revision, id.clone());
         let all = self.filter.task_ids.iter();
-        let all = all.map(|task| tasks::changes(runtime, self.principal.clone(), task.clone()));
-        stream::select_all(all.map(StreamExt::boxed).collect::<Vec<_>>()).map(move |task| {
-            let params = json!(tasks::shown(revision, task));
-            tagged(Method::TaskChanged, &params, &id)
-        })
+        let all = all.map(move |task| {
+            let id = id.clone();
+            let show = move |task| {
+                let params = json!(tasks::shown(revision, task));
+                tagged(Method::TaskChanged, &params, &id)
+            };
+            tasks::changes(runtime, self.principal.clone(), task.clone(), show)
+        });
+        stream::select_all(all.map(StreamExt::boxed).collect::<Vec<_>>())
     }
 }
 

@@ -229,6 +229,11 @@ impl Mcp {
                 return Frame::Response(Response { id: Some(id), result: Err(error) });
             }
             let ctx = Ctx::new(reported.clone());
+            // Held until the result of a task is a text.
+            let _reading = match &op {
+                Op::Task(_) => reported.runtime().engine().reading().await,
+                _ => None,
+            };
             let outcome = reported.runtime().call(Call { op, ctx }).await;
             Frame::Response(render::response(id, &lists, revision, &reported, outcome))
         };
@@ -249,7 +254,7 @@ impl Mcp {
         let registered = self.register(&id, || report.clone())?;
         let (lists, reported) = (self.lists.clone(), report.clone());
         let answer = async move {
-            let outcome = tasks::result(&reported, revision, task).await;
+            let (outcome, _reading) = tasks::result(&reported, revision, task).await;
             Frame::Response(render::response(id, &lists, revision, &reported, outcome))
         };
         Ok(Frames::stream(Running::new(answer, report, registered)))

@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::time::sleep;
+use tokio::{sync::OwnedSemaphorePermit, time::sleep};
 use zcp_wire::{
     Frame, Method, Revision, RpcError,
     mcp::{
@@ -194,14 +194,19 @@ pub(super) fn page(
 }
 
 /// Waits for a task's result in the design of 2025-11-25. Meanwhile this is where it asks, and
-/// where its progress and its changes are told.
-pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String) -> Outcome {
+/// where its progress and its changes are told. With a result comes the right to have it in memory.
+pub(super) async fn result(
+    report: &Arc<Report>,
+    revision: Revision,
+    id: String,
+) -> (Outcome, Reading) {
     let runtime = report.runtime();
     let ctx = Ctx::new(report.clone());
     let get = Op::Task(TaskOp::Get { id: id.clone() });
+    let reading = runtime.engine().reading().await;
     let task = match runtime.call(Call { op: get, ctx: ctx.clone() }).await {
         Outcome::Task(task) => *task,
-        other => return other,
+        other => return (other, reading),
     };
     report.relates_to(&id, task.progress.as_deref());
     let engine = runtime.engine();
@@ -209,8 +214,11 @@ pub(super) async fn result(report: &Arc<Report>, revision: Revision, id: String)
     let seen = engine.news_after(&id, 0).await.last().map_or(0, |(at, _)| *at);
     let (asked, asking, status) = (HashSet::new(), FuturesUnordered::new(), task.status);
     let waiting = Awaited { report, engine, ctx, revision, id, grown, seen, asked, asking, status };
-    waiting.result(task).await
+    waiting.result(task, reading).await
 }
+
+/// The right to have a whole task in memory.
+type Reading = Option<OwnedSemaphorePermit>;
 
 /// A task whose result a client waits for.
 struct Awaited<'a> {
@@ -231,22 +239,24 @@ struct Awaited<'a> {
 }
 
 impl Awaited<'_> {
-    async fn result(mut self, mut task: Task) -> Outcome {
+    async fn result(mut self, mut task: Task, mut reading: Reading) -> (Outcome, Reading) {
         loop {
             tell(self.report, &self.engine.news_after(&self.id, self.seen).await, &mut self.seen);
             match task.end.take() {
-                Some(End::Tool(output)) => return Outcome::Tool(output),
-                Some(End::Fault(fault)) => return Outcome::Fault(fault),
+                Some(End::Tool(output)) => return (Outcome::Tool(output), reading),
+                Some(End::Fault(fault)) => return (Outcome::Fault(fault), reading),
                 None if task.status.is_over() => {
-                    return Outcome::Fault(Fault::Over("the task was cancelled".to_owned()));
+                    let why = Fault::Over("the task was cancelled".to_owned());
+                    return (Outcome::Fault(why), reading);
                 }
                 None => (),
             }
             self.ask(&task);
             self.tell_status(task);
-            task = match self.next().await {
-                Ok(task) => task,
-                Err(fault) => return Outcome::Fault(fault),
+            drop(reading);
+            (task, reading) = match self.next().await {
+                Ok(next) => next,
+                Err(fault) => return (Outcome::Fault(fault), None),
             };
         }
     }
@@ -272,21 +282,26 @@ impl Awaited<'_> {
     }
 
     /// The task after something has happened to it, or after a while.
-    async fn next(&mut self) -> Result<Task, Fault> {
+    async fn next(&mut self) -> Result<(Task, Reading), Fault> {
         let principal = self.ctx.principal();
         loop {
-            let look = tokio::select! {
-                Some(()) = self.grown.next() => self.engine.get(&self.id, principal).await,
+            let is_late = tokio::select! {
+                Some(()) = self.grown.next() => false,
                 Some((key, reply)) = self.asking.next() => {
                     settle(self.engine, &self.id, &key, reply).await;
-                    self.engine.get(&self.id, principal).await
+                    false
                 }
-                () = sleep(LOOK) => look_after(&self.ctx, &self.id).await,
+                () = sleep(LOOK) => true,
+            };
+            let reading = self.engine.reading().await;
+            let look = match is_late {
+                true => look_after(&self.ctx, &self.id).await,
+                false => self.engine.get(&self.id, principal).await,
             };
             match look {
                 // The store will be back, or the client will give up.
                 Err(Fault::Failed(_)) => (),
-                look => return look,
+                look => return look.map(|task| (task, reading)),
             }
         }
     }
@@ -341,18 +356,19 @@ pub(super) fn news(session: &Session, revision: Revision, task: Task) -> Option<
     is_news.then(|| notification(Method::TaskStatus, &older))
 }
 
-/// A task as it is now and whenever it changes, until it is over or forgotten.
-pub(super) fn changes(
+/// A task as it is now and whenever it changes, until it is over or forgotten: what `show` makes of it.
+pub(super) fn changes<F: Fn(Task) -> Frame + Send + 'static>(
     runtime: &Runtime,
     principal: Principal,
     id: String,
-) -> impl Stream<Item = Task> + Send + use<> {
+    show: F,
+) -> impl Stream<Item = Frame> + Send + use<F> {
     let engine = runtime.engine().clone();
     let grown = engine.watch(&id);
     let watched = Watched { engine, grown, principal, id, last: None };
-    futures_util::stream::unfold(watched, |mut watched| async move {
-        let task = watched.next().await?;
-        Some((task, watched))
+    futures_util::stream::unfold((watched, show), |(mut watched, show)| async move {
+        let (task, _reading) = watched.next().await?;
+        Some((show(task), (watched, show)))
     })
 }
 
@@ -367,19 +383,20 @@ struct Watched {
 }
 
 impl Watched {
-    async fn next(&mut self) -> Option<Task> {
+    async fn next(&mut self) -> Option<(Task, Reading)> {
         if self.last.is_some_and(|(status, _)| status.is_over()) {
             return None;
         }
         loop {
+            let reading = self.engine.reading().await;
             match self.engine.get(&self.id, &self.principal).await {
                 Ok(task) if self.last != Some((task.status, task.updated)) => {
                     self.last = Some((task.status, task.updated));
-                    return Some(task);
+                    return Some((task, reading));
                 }
                 Err(Fault::Unknown(_)) => return None,
                 // The store may be away for a while.
-                _ => (),
+                _ => drop(reading),
             }
             tokio::select! {
                 Some(()) = self.grown.next() => (),

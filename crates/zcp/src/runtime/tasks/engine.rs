@@ -26,6 +26,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use zcp_wire::mcp::tasks::TaskStatus;
 
@@ -40,6 +41,9 @@ const LARGEST_ANSWER: usize = 64 * 1024;
 /// The longest id there is.
 const LONGEST_ID: usize = 64;
 
+/// Whole records that are in memory at a time for those who look at them: one may have 16 MiB.
+const READING: usize = 8;
+
 /// The tasks of one store, as one process sees them.
 pub(crate) struct Engine {
     pub(super) settings: Tasks,
@@ -48,6 +52,8 @@ pub(crate) struct Engine {
     /// The records of finished tasks that this process wrote.
     pub(super) finished: Written,
     running: Mutex<HashSet<String>>,
+    /// Whole records in memory for those who look at them.
+    reading: Arc<Semaphore>,
     pub(crate) presence: Arc<Presence>,
     pub(super) tracker: TaskTracker,
     pub(super) stop: CancellationToken,
@@ -85,11 +91,18 @@ impl Engine {
             slots: Slots::new(&settings),
             finished: finished::written(&settings),
             running: Mutex::default(),
+            reading: Arc::new(Semaphore::new(READING)),
             presence,
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
             settings,
         }
+    }
+
+    /// Waits until a whole record may be in memory for somebody who looks at it, with its result:
+    /// until this is dropped, which is to be when that is a text.
+    pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+        self.reading.clone().acquire_owned().await.ok()
     }
 
     /// A caller's task as it is.
@@ -210,7 +223,11 @@ impl Engine {
             next = Some(position);
             let id = String::from_utf8_lossy(&id);
             let found = self.load(&id).await.map_err(|error| unavailable(&error))?;
-            tasks.extend(found.map(|(record, _)| record.view(&id, self.settings.poll_interval)));
+            // A list shows no results, and its tasks are in memory together.
+            if let Some((mut record, _)) = found {
+                record.end = None;
+                tasks.push(record.view(&id, self.settings.poll_interval));
+            }
         }
         Ok(Outcome::Tasks(tasks, None))
     }

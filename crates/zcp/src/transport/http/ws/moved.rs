@@ -4,7 +4,7 @@ use super::{Begins, Kept, Waiting, forget_later, open_calls};
 use crate::{
     auth::Principal,
     protocol::mcp::session::Session,
-    store::{Bound, StoreError, StoreResult},
+    store::{Bound, StoreError, StoreResult, counted_logs::CountedLogs},
     transport::http::{Shared, json_answer::unopened},
 };
 use ::http::{Extensions, StatusCode};
@@ -16,6 +16,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Messages on their way from one process to another.
 const MAIL: Bound = Bound::entries(1024);
@@ -27,10 +28,15 @@ pub(super) fn mail(id: &str) -> String {
     ["mail/", id].concat()
 }
 
-/// What a conversation said, as far as it is held: each with its number.
-pub(super) async fn said(http: &Shared, id: &str) -> StoreResult<Vec<(u64, ByteString)>> {
+/// What a conversation said, as far as it is held: each with its number. With it comes the right to
+/// have a whole log in memory.
+pub(super) async fn said(
+    http: &Shared,
+    id: &str,
+) -> StoreResult<(Vec<(u64, ByteString)>, Option<OwnedSemaphorePermit>)> {
+    let reading = http.runtime.shelf::<CountedLogs>().reading().await;
     let held = http.runtime.store.after(&format!("ws/{id}"), 0).await?;
-    Ok(held.into_iter().filter_map(|(_, note)| numbered(note)).collect())
+    Ok((held.into_iter().filter_map(|(_, note)| numbered(note)).collect(), reading))
 }
 
 fn numbered(note: Bytes) -> Option<(u64, ByteString)> {
@@ -110,8 +116,9 @@ async fn take_over(http: &Arc<Shared>, claim: &Claim<'_>) -> Result<Option<Arc<K
         return Ok(None);
     };
     let kept = Kept::new(http, (*id).to_owned(), Begins::Elsewhere(session), principal.clone());
-    let said = said(http, id).await.map_err(failed)?;
+    let (said, reading) = said(http, id).await.map_err(failed)?;
     kept.said.store(said.last().map_or(0, |(number, _)| *number), Ordering::Relaxed);
+    drop((said, reading));
     claim.check(http, &kept).await?;
     kept.session.renew(&http.runtime, &entry).await.map_err(failed)?;
     let notice = Bytes::from(format!("@{}", kept.owner));

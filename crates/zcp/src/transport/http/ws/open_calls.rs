@@ -267,8 +267,8 @@ async fn goes_on(http: &Shared, kept: &Kept, name: &Bytes, extensions: &Extensio
     if presence.is_own(&opened.name) {
         return false;
     }
-    let is_cancelled = kept.mcp.was_cancelled(&id).await;
-    if !matches!(is_cancelled, Ok(true)) && !opened.is_left(call.key(), &http.runtime).await {
+    // The process of a cancelled call still has to see that it is: its mark stays as long as it lives.
+    if !opened.is_left(call.key(), &http.runtime).await {
         return true;
     }
     let again = match was_answered(http, kept, said, &id).await {
@@ -300,7 +300,7 @@ fn read(note: &Bytes) -> Option<(u64, Opened)> {
 
 /// Whether a call was answered before its process died, here or by mail.
 async fn was_answered(http: &Shared, kept: &Kept, said: u64, id: &Id) -> StoreResult<bool> {
-    let noted = moved::said(http, &kept.id).await?;
+    let (noted, _reading) = moved::said(http, &kept.id).await?;
     let noted = noted.into_iter().filter(|(number, _)| *number > said).map(|(_, text)| text);
     let mailed = moved::mailed(http, &kept.id).await?;
     Ok(noted.chain(mailed).any(|text| response_to(&text).as_ref() == Some(id)))
