@@ -115,7 +115,7 @@ async fn a_script_with_options_becomes_a_tool() {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("with: string") && listed.contains("loud?: boolean"), "{listed}");
     fs::write(x.join("plain.py"), "print('no options')\n").expect("it can be written");
-    let (code, why) = complaint(&run(x, &["import", "plain.py", "--into", "kit"]).await);
+    let (code, why) = complaint(&run(x, &["import", "plain.py", "--into", "kit", "--yes"]).await);
     assert_eq!((code, why.contains("names no options")), (Some(1), true), "{why}");
 }
 

@@ -1,5 +1,6 @@
 //! The `zcp` command.
 
+mod advice;
 mod bundle;
 mod bundle_contents;
 mod cases;

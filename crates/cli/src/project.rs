@@ -4,6 +4,7 @@ use crate::{errors::usage, home};
 use std::{
     env,
     error::Error,
+    fs,
     path::{Path, PathBuf},
 };
 use zcp_scripts::{PROJECT_ROOT, Scripts};
@@ -12,6 +13,14 @@ use zcp_scripts::{PROJECT_ROOT, Scripts};
 const MARKS: [&str; 2] = ["server.d", "zcp.toml"];
 /// The same, for those who stand in it.
 const TOOLS: &str = "tools";
+/// Folders that make a folder one of scripts.
+const FOLDERS: [&str; 8] =
+    ["tools", "resources", "prompts", "completions", "skills", "ui", "server.d", "providers"];
+/// How files end that are tools wherever they are.
+const SCRIPTS: [&str; 16] = [
+    "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1",
+    "go", "http",
+];
 
 /// The folder that a variable names; or the nearest project, here or further up; or none.
 pub(crate) fn meant() -> Result<Option<PathBuf>, String> {
@@ -53,6 +62,18 @@ fn open(
     })
 }
 
+/// Whether a folder's own files are its tools: they would not be if it had a folder for them.
+pub(crate) fn is_flat(folder: &Path) -> bool {
+    if FOLDERS.iter().any(|name| folder.join(name).is_dir()) {
+        return false;
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        path.is_file() && SCRIPTS.contains(&ending)
+    })
+}
+
 fn nearest(here: &Path) -> Option<PathBuf> {
     let is_marked = |folder: &Path| MARKS.iter().any(|mark| folder.join(mark).exists());
     let has_tools = here.join(TOOLS).is_dir();
@@ -63,7 +84,6 @@ fn nearest(here: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_project_is_found_from_below_and_the_nearest_is_meant() {

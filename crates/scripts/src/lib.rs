@@ -182,6 +182,12 @@ impl Scripts {
         self.programs.clone()
     }
 
+    /// Scripts that are beside the folder `tools`, and so not served, if there are any. `None` if
+    /// they may be there for something else.
+    pub fn beside_tools(&self) -> Option<String> {
+        self.project.scripts_beside_tools()
+    }
+
     /// Where the folder is.
     pub fn root(&self) -> &Path {
         &self.project.root

@@ -229,6 +229,25 @@ impl Project {
         ))
     }
 
+    /// Scripts beside a folder of tools, in which they would be tools. If that folder is empty, it is
+    /// meant.
+    pub(crate) fn scripts_beside_tools(&self) -> Option<String> {
+        let tools = self.folder("tools");
+        let may_be_meant = self.is_flat || self.is_mcp_bash || !self.mounts.is_empty();
+        let has_tools = fs::read_dir(&tools).is_ok_and(|mut entries| entries.next().is_some());
+        if may_be_meant || !has_tools || tools.parent() != Some(&self.root) {
+            return None;
+        }
+        let (found, _) = scan::tools(&self.root, scan::Layout::Flat);
+        let first = found.first()?.path.file_name()?.to_string_lossy().into_owned();
+        Some(match found.len() {
+            1 => format!("`{first}` beside `tools/` is not served: move it into `tools/`"),
+            many => format!(
+                "{many} scripts beside `tools/` are not served ({first}, …): move them into `tools/`"
+            ),
+        })
+    }
+
     /// What the contract of mcp-bash needs to know of it.
     pub(crate) fn context(&self) -> ProjectContext<'_> {
         ProjectContext {

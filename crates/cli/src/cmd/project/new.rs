@@ -1,7 +1,7 @@
 //! `zcp new`: a folder of scripts begun, or something added to one.
 
 use super::validate;
-use crate::{errors::usage, nearest, print};
+use crate::{errors::usage, nearest, print, project};
 use serde_json::json;
 use std::{
     error::Error,
@@ -102,7 +102,16 @@ pub(crate) fn run(new: &New, json: bool) -> Result<()> {
     for name in all.into_iter().flatten() {
         check(name).map_err(usage)?;
     }
-    let mut made = Made { folder: &new.folder, files: vec![], kept: vec![] };
+    let is_flat = project::is_flat(&new.folder);
+    if let Some(hiding) = hiding(new).filter(|_| is_flat) {
+        let why = format!(
+            "{} has its scripts directly in it, and a folder `{hiding}` would hide them: move them into \
+             `tools/` first",
+            new.folder.display()
+        );
+        return Err(usage(why.into()));
+    }
+    let mut made = Made { folder: &new.folder, is_flat, files: vec![], kept: vec![] };
     let adds_nothing = all.iter().all(|names| names.is_empty());
     let is_new = !new.folder.join("zcp.toml").exists() && !new.folder.join("tools").exists();
     let mut tools = new.tool.clone();
@@ -110,7 +119,7 @@ pub(crate) fn run(new: &New, json: bool) -> Result<()> {
         tools.push("hello".to_owned());
     }
     let name = called(&new.folder)?;
-    if is_new {
+    if is_new && !is_flat {
         made.file("zcp.toml", &PROJECT.replace("{{name}}", &name))?;
         let first = tools.first().map_or("TOOL", String::as_str);
         let readme = README.replace("{{name}}", &name).replace("{{tool}}", first);
@@ -134,6 +143,16 @@ pub(crate) fn run(new: &New, json: bool) -> Result<()> {
         return Ok(print::json(&json!({ "folder": new.folder, "made": files, "kept": kept }))?);
     }
     made.tell(tools.first().map(|tool| (tool.as_str(), new.lang)))
+}
+
+/// A folder that would be made, and would be all that is served of a folder of scripts.
+fn hiding(new: &New) -> Option<&'static str> {
+    let all = [
+        ("prompts", new.prompt.is_empty() && new.completion.is_empty()),
+        ("resources", new.resource.is_empty()),
+        ("ui", new.page.is_empty()),
+    ];
+    all.into_iter().find(|(_, is_empty)| !is_empty).map(|(folder, _)| folder)
 }
 
 /// What a folder is called, whatever way it is written.
@@ -168,6 +187,8 @@ fn check(name: &str) -> Result<()> {
 /// What was written, and what was there already.
 struct Made<'a> {
     folder: &'a Path,
+    /// Whether its scripts are directly in it.
+    is_flat: bool,
     files: Vec<PathBuf>,
     kept: Vec<PathBuf>,
 }
@@ -177,9 +198,10 @@ impl Made<'_> {
         let (ending, text) = lang.template();
         // In a project written for mcp-bash each tool has its folder, and says how it is called.
         let is_mcp_bash = self.folder.join("server.d").is_dir();
-        let path = match is_mcp_bash {
-            true => format!("tools/{name}/tool.{ending}"),
-            false => format!("tools/{name}.{ending}"),
+        let path = match (is_mcp_bash, self.is_flat) {
+            (true, _) => format!("tools/{name}/tool.{ending}"),
+            (false, true) => format!("{name}.{ending}"),
+            (false, false) => format!("tools/{name}.{ending}"),
         };
         if let Some(there) = self.other(name, ending) {
             let why = format!("there is a tool `{name}` already: {}", there.display());
@@ -203,10 +225,12 @@ impl Made<'_> {
 
     /// A tool of that name in another language.
     fn other(&self, name: &str, ending: &str) -> Option<PathBuf> {
-        let tools = fs::read_dir(self.folder.join("tools")).into_iter().flatten().flatten();
+        let tools = if self.is_flat { "" } else { "tools" };
+        let tools = fs::read_dir(self.folder.join(tools)).into_iter().flatten().flatten();
         tools.map(|entry| entry.path()).find(|path| {
             let is_named = path.file_stem().is_some_and(|stem| stem == name);
-            is_named && path.extension().is_none_or(|other| other != ending)
+            let is_other = self.is_flat && path.is_dir();
+            is_named && !is_other && path.extension().is_none_or(|other| other != ending)
         })
     }
 

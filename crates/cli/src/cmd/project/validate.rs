@@ -61,6 +61,7 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
     }
     findings.extend(syntax::check(&programs, scripts.root()).await);
     findings.extend(missing(&scripts));
+    findings.extend(scripts.beside_tools().map(|why| Finding::warning("not served", why)));
     let tools = programs.len();
     let processes = scripts.processes();
     if let Err(error) = scripts.server().build() {

@@ -5,6 +5,7 @@ use super::{
     make::bare,
     place::Place,
 };
+use crate::needs;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::{
@@ -31,6 +32,23 @@ const RUNNERS: [(&str, &str); 8] = [
 ];
 /// Names of values that are whole numbers.
 const NUMBERS: [&str; 7] = ["N", "NUM", "NUMBER", "INT", "INTEGER", "COUNT", "PORT"];
+
+/// What in a script says that it knows `--help`, or has a library that does.
+const KNOWS_HELP: &str = r"--help\b|\bargparse\b|\bgetopts?\b|\boptparse\b|\bOptionParser\b|\bGetopt::|\bparseArgs\b|\bcommander\b|\byargs\b|\b(import|from)\s+(click|typer|docopt|fire)\b";
+/// Why a script is not run.
+pub(super) const NO_HELP: &str = "an import runs the script once with `--help`, and nothing in it says \
+    that it knows that option: it might do its work with `--help` as its argument. Write `@param` and \
+    `@args` into its header yourself, or say --yes to run it all the same";
+
+/// Whether a script says that it can be asked for help.
+pub(in crate::cmd::project) fn has_help(text: &str) -> bool {
+    Regex::new(KNOWS_HELP).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+/// Whether a file is taken for a script by its name or its first bytes.
+pub(super) fn is_script_file(file: &Path) -> bool {
+    runner(file).is_some() || needs::beginning(file, 2).is_some_and(|text| text == "#!")
+}
 
 /// Whether a file is taken for a script.
 pub(super) fn is_script(file: &Path, text: &str) -> bool {

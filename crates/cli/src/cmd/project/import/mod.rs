@@ -1,7 +1,7 @@
 //! `zcp import`: what an API, a Makefile, a justfile or a package.json offers, as tools of a folder.
 
 mod draft;
-mod help_text;
+pub(super) mod help_text;
 mod just;
 mod make;
 mod npm;
@@ -56,6 +56,10 @@ pub(crate) struct Import {
     #[arg(long)]
     pub(crate) update: bool,
 
+    /// Run a script with --help though nothing in it says that it knows that option.
+    #[arg(long)]
+    pub(crate) yes: bool,
+
     /// Show what would be written, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -70,10 +74,11 @@ pub(crate) async fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error
     let url = url.filter(|text| text.starts_with("http://") || text.starts_with("https://"));
     let (place, mut imported) = match url {
         // What is described elsewhere runs nowhere here.
-        Some(url) => (Place::new(&import.into, Path::new("x"))?, remote::import(url).await?),
+        Some(url) => (Place::new(&import.into, Path::new("x"), false)?, remote::import(url).await?),
         None => {
-            let place = Place::new(&import.into, &import.file)?;
-            let imported = read(&import.file, &place).await?;
+            let is_script = help_text::is_script_file(&import.file);
+            let place = Place::new(&import.into, &import.file, is_script)?;
+            let imported = read(import, &place).await?;
             (place, imported)
         }
     };
@@ -103,7 +108,8 @@ pub(crate) async fn run(import: &Import, json: bool) -> Result<(), Box<dyn Error
 }
 
 /// What a file offers.
-async fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
+async fn read(import: &Import, place: &Place) -> Result<Imported, Box<dyn Error>> {
+    let file = import.file.as_path();
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
     let about = fs::metadata(file).map_err(|error| wrong(&error))?;
     if about.len() > LARGEST {
@@ -130,6 +136,9 @@ async fn read(file: &Path, place: &Place) -> Result<Imported, Box<dyn Error>> {
         _ => (),
     }
     if help_text::is_script(file, text) {
+        if !import.yes && !help_text::has_help(text) {
+            return Err(usage(wrong(&help_text::NO_HELP).into()));
+        }
         return Ok(help_text::import(file, text, place).await.map_err(|why| wrong(&why))?);
     }
     let value: Value = match (ending, text.trim_start().starts_with('{')) {

@@ -1,22 +1,16 @@
 //! Where imported tools go: into a folder of scripts, beside what is there already.
 
 use super::draft::Named;
-use crate::client_config::user_files::{self, Kept, Over, Readers};
+use crate::{
+    client_config::user_files::{self, Kept, Over, Readers},
+    project,
+};
 use std::{
     error::Error,
     fs,
     io::{self, Write},
     path::{Component, Path, PathBuf},
 };
-
-/// Folders that make a folder one of scripts.
-const FOLDERS: [&str; 8] =
-    ["tools", "resources", "prompts", "completions", "skills", "ui", "server.d", "providers"];
-/// How files end that are tools wherever they are.
-const SCRIPTS: [&str; 16] = [
-    "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1",
-    "go", "http",
-];
 
 /// A folder of scripts.
 #[derive(Debug)]
@@ -38,7 +32,7 @@ pub(super) enum Fate {
 }
 
 impl Place {
-    pub(super) fn new(into: &Path, file: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn new(into: &Path, file: &Path, is_script: bool) -> Result<Self, Box<dyn Error>> {
         let from = user_files::folder_of(file)
             .canonicalize()
             .map_err(|error| format!("{}: {error}", file.display()))?;
@@ -49,7 +43,9 @@ impl Place {
         let cwd = relative(&root, &from).ok_or_else(|| {
             format!("there is no way from {} to {}", into.display(), file.display())
         })?;
-        let is_flat = from != root && has_scripts_of_its_own(into);
+        // A Makefile among scripts is a project's own, whose tools go into a folder for them.
+        let is_own = from == root && !is_script;
+        let is_flat = !is_own && project::is_flat(into);
         let tools = if is_flat { into.to_path_buf() } else { into.join("tools") };
         Ok(Self { tools, cwd })
     }
@@ -123,18 +119,6 @@ impl Place {
         }
         Ok(before)
     }
-}
-
-/// Whether its own files are the tools: they would not be if it had a folder for them.
-fn has_scripts_of_its_own(folder: &Path) -> bool {
-    if FOLDERS.iter().any(|name| folder.join(name).is_dir()) {
-        return false;
-    }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| {
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        path.is_file() && SCRIPTS.contains(&ending)
-    })
 }
 
 /// A path as it is from the root of the system, though it may not be there yet.

@@ -1,0 +1,113 @@
+//! What a newcomer is advised, and what following the advice does.
+
+use serde_json::Value;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+use zcp_tests::{examples::zcp, folder::Folder};
+
+fn run(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(zcp());
+    command.args(words).current_dir(folder).env("HOME", folder.join("home")).stdin(Stdio::null());
+    command.output().expect("the command runs")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+}
+
+/// The names of the tools that a folder serves.
+fn tools(folder: &Path, kit: &str) -> Vec<String> {
+    let listed = run(folder, &["--json", "list", kit, "tools"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {listed:?}"));
+    let tools = listed["tools"].as_array().expect("tools");
+    tools.iter().filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
+}
+
+const SHOUTS: &str = "import argparse\np = argparse.ArgumentParser(description='Says it loudly.')\n\
+                      p.add_argument('word')\nprint(p.parse_args().word.upper())\n";
+
+#[test]
+fn a_flat_folder_keeps_its_tools() {
+    let folder = Folder::new("advice-flat");
+    let x = folder.0.as_path();
+    write(&x.join("kit/greet.sh"), "# Greets.\necho hi\n");
+    write(&x.join("kit/shouts.py"), SHOUTS);
+    let words = ["import", "kit/shouts.py", "--into", "kit", "--update"];
+    let done = run(x, &words);
+    assert!(done.status.success(), "{done:?}");
+    let text = fs::read_to_string(x.join("kit/shouts.py")).expect("it is there");
+    assert!(text.starts_with("# Says it loudly.\n") && text.contains("# @param word"), "{text}");
+    let called = run(x, &["run", "shouts", "--in", "kit", "word=hey"]);
+    assert_eq!(out(&called), "HEY\n", "{called:?}");
+    let done = run(x, &["new", "kit", "--tool", "extra"]);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(tools(x, "./kit"), ["extra", "greet", "shouts"]);
+    let (before, done) = (tools(x, "./kit"), run(x, &["new", "kit", "--prompt", "review"]));
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
+    assert!(err(&done).contains("a folder `prompts` would hide them"), "{done:?}");
+    assert_eq!(tools(x, "./kit"), before);
+}
+
+#[test]
+fn scripts_beside_the_tools_are_warned_of() {
+    let folder = Folder::new("advice-beside");
+    let x = folder.0.as_path();
+    write(&x.join("kit/tools/a.sh"), "# Does.\necho\n");
+    write(&x.join("kit/greet.sh"), "# Greets.\necho hi\n");
+    write(&x.join("kit/more.py"), "print()\n");
+    let told = run(x, &["validate", "kit"]);
+    let words = "2 scripts beside `tools/` are not served (greet.sh, …): move them into `tools/`";
+    assert!(told.status.success() && out(&told).contains(words), "{told:?}");
+}
+
+#[test]
+fn a_script_without_options_is_not_run_to_import_it() {
+    let folder = Folder::new("advice-consent");
+    let x = folder.0.as_path();
+    write(&x.join("kit/tools/marks.sh"), "# Marks a file.\necho done > \"marked-$1\"\n");
+    write(&x.join("kit/tools/shouts.py"), SHOUTS);
+    let told = out(&run(x, &["validate", "kit"]));
+    assert!(told.contains("(runs it once with `--help`)"), "{told}");
+    assert!(!told.contains("tools/marks.sh --into"), "{told}");
+    let words = ["import", "kit/tools/marks.sh", "--into", "kit", "--update"];
+    let refused = run(x, &words);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(err(&refused).contains("--yes"), "{refused:?}");
+    assert!(!x.join("kit/tools/marked---help").exists(), "it was run");
+    run(x, &[&words[..], &["--yes"]].concat());
+    assert!(x.join("kit/tools/marked---help").exists(), "it was agreed to");
+}
+
+#[test]
+fn advice_on_arguments_is_what_works() {
+    let folder = Folder::new("advice-args");
+    let x = folder.0.as_path();
+    for (name, mark, body) in [
+        ("greet.sh", "#", "echo \"Hello, $1\"\n"),
+        ("meet.js", "//", "console.log('Hello, ' + process.argv[2])\n"),
+    ] {
+        let script = x.join("kit/tools").join(name);
+        write(&script, &format!("{mark} Greets.\n{body}"));
+        let told = out(&run(x, &["validate", "kit"]));
+        let advised = "`@param name string  Who.` and `@args {name}`";
+        assert!(told.contains(advised) && told.contains("in the order of"), "{told}");
+        let header = format!("{mark} @param name string  Who.\n{mark} @args {{name}}\n");
+        write(&script, &format!("{mark} Greets.\n{header}{body}"));
+        let tool = name.split('.').next().expect("a name");
+        let called = run(x, &["run", tool, "--in", "kit", "name=Ann"]);
+        assert_eq!(out(&called), "Hello, Ann\n", "{called:?}");
+    }
+}
