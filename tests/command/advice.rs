@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -110,4 +111,76 @@ fn advice_on_arguments_is_what_works() {
         let called = run(x, &["run", tool, "--in", "kit", "name=Ann"]);
         assert_eq!(out(&called), "Hello, Ann\n", "{called:?}");
     }
+}
+
+/// A tool with a slip, and another one.
+fn slips(x: &Path) {
+    let slip = "# Greets.\n# @param who strng  Who.\n# @args {woh}\necho \"Hello, $1\"\n";
+    write(&x.join("kit/tools/greet.sh"), slip);
+    write(&x.join("kit/tools/other.sh"), "# Does.\necho other: $(cat)\n");
+}
+
+#[test]
+fn a_slip_says_that_the_tool_is_served() {
+    let folder = Folder::new("advice-slip");
+    let x = folder.0.as_path();
+    slips(x);
+    let validated = run(x, &["validate", "kit"]);
+    assert_eq!(validated.status.code(), Some(1), "{validated:?}");
+    let told = out(&validated);
+    assert!(told.contains("It is served, with `who` as a string"), "{told}");
+    assert!(told.contains("`{woh}` in `@args` is no `@param`: did you mean `who`?"), "{told}");
+    assert!(!told.contains("left out"), "{told}");
+    let own = err(&run(x, &["run", "greet", "--in", "kit", "who=Ann"]));
+    assert!(own.contains("It is served") && !own.contains("left out"), "{own}");
+    let other = run(x, &["run", "other", "--in", "kit"]);
+    assert!(other.status.success() && !err(&other).contains("greet"), "{other:?}");
+    let unknown = err(&run(x, &["run", "othr", "--in", "kit"]));
+    assert!(unknown.contains("did you mean `other`?") && !unknown.contains("served"), "{unknown}");
+    assert!(unknown.contains("zcp validate kit"), "{unknown}");
+}
+
+#[test]
+fn doctor_names_what_first_lines_name() {
+    let folder = Folder::new("advice-doctor");
+    let x = folder.0.as_path();
+    for (name, line, text) in [
+        ("by_env.py", "#!/usr/bin/env python3", "# Does.\nprint(1)\n"),
+        ("web.js", "#!/usr/bin/env node", "// Does.\nconsole.log(1)\n"),
+        ("broken.sh", "#!/bin/bash", "# Does.\nif true; then\n"),
+    ] {
+        let path = x.join("kit").join(name);
+        write(&path, &format!("{line}\n{text}"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let told = out(&run(x, &["doctor", "kit"]));
+    assert!(told.contains("for by_env") && told.contains("for web"), "{told}");
+    assert!(told.contains("broken.sh cannot be read"), "{told}");
+}
+
+#[test]
+fn a_value_without_a_name_is_answered_with_its_name() {
+    let folder = Folder::new("advice-names");
+    let x = folder.0.as_path();
+    write(&x.join("kit/greet.sh"), "# Greets.\n# @param name string  Who.\necho hi\n");
+    write(&x.join("kit/plain.sh"), "# Greets.\necho \"$1\"\n");
+    for words in [&["run", "greet", "Ann", "--in", "kit"][..], &["call", "./kit", "greet", "Ann"]] {
+        let refused = run(x, words);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(err(&refused).contains("write `name=Ann`"), "{refused:?}");
+    }
+    let refused = err(&run(x, &["run", "plain", "Ann", "--in", "kit"]));
+    let words = "`plain` takes no arguments yet: see `zcp validate kit`";
+    assert!(refused.contains(words), "{refused}");
+    let told = err(&run(x, &["run", "plain", "name=Ann", "--in", "kit"]));
+    assert!(told.contains("`ARG_NAME`, not as `$1`"), "{told}");
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_no_missing_command() {
+    let folder = Folder::new("advice-127");
+    let x = folder.0.as_path();
+    write(&x.join("kit/needs.sh"), "# Needs it.\necho \"${TOKEN:?set it}\"\n");
+    let failed = run(x, &["run", "needs", "--in", "kit"]);
+    assert!(!err(&failed).contains("a command was not found"), "{failed:?}");
 }

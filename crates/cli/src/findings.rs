@@ -6,6 +6,10 @@ use std::{
     error::Error,
     io::{self, Write},
 };
+use zcp_scripts::{Program, Scripts};
+
+/// What a mistake is about that keeps something from being served.
+pub(crate) const LEFT_OUT: &str = "left out";
 
 /// How much something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,10 +43,34 @@ impl Finding {
         Self { level: Level::Ok, ..Self::error(about, message) }
     }
 
+    /// What it is about, and what it is.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.about, self.message)
+    }
+
     /// What to do about it.
     pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
+}
+
+/// What is wrong with a folder: what keeps something from being served, and what does not.
+pub(crate) fn mistakes(scripts: &Scripts) -> Vec<Finding> {
+    told(&scripts.mistakes().borrow().clone(), &scripts.programs().borrow().clone())
+}
+
+/// The same, of mistakes and programs that are known.
+pub(crate) fn told(mistakes: &[String], programs: &[Program]) -> Vec<Finding> {
+    let served = |mistake: &String| {
+        let tool = programs.iter().find(|program| program.mistakes.contains(mistake));
+        tool.map_or(LEFT_OUT, |program| &program.tool).to_owned()
+    };
+    mistakes.iter().map(|mistake| Finding::error(served(mistake), mistake)).collect()
+}
+
+/// The same, a line each.
+pub(crate) fn lines(scripts: &Scripts) -> Vec<String> {
+    mistakes(scripts).iter().map(Finding::line).collect()
 }
 
 /// What was found, each with what to do about it.

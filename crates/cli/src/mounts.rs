@@ -1,6 +1,6 @@
 //! `[mounts]` of `zcp.toml`, as a gateway to other servers.
 
-use crate::project;
+use crate::{findings, project};
 use std::{collections::HashSet, error::Error, path::PathBuf};
 use zcp_gateway::{Builder, Gateway, Kind, LockFile, Mount};
 use zcp_scripts::{Mount as MountEntry, Processes, Scripts};
@@ -115,8 +115,8 @@ async fn mount(
         return server(said, scripts, secrets).await;
     };
     let other = project::beside(scripts, &scripts.root().join(folder))?;
-    for mistake in other.mistakes().borrow().iter() {
-        tracing::warn!("[mounts.{name}]: left out: {mistake}");
+    for line in findings::lines(&other) {
+        tracing::warn!("[mounts.{name}]: {line}");
     }
     if !other.mounts().is_empty() {
         tracing::warn!("[mounts.{name}]: what is mounted there is not mounted here");

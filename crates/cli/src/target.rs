@@ -204,10 +204,10 @@ pub(crate) fn folder(path: &str) -> Result<Process> {
 }
 
 /// The same, with what its scripts write to standard error in their results, and with its log as
-/// plain lines.
-pub(crate) fn watched(target: &Target) -> Result<Way> {
+/// plain lines, which say nothing of what is wrong with other tools.
+pub(crate) fn watched(target: &Target, tool: &str) -> Result<Way> {
     let process = folder(&target.server)?.env("ZCP_REPORT_STDERR", "1");
-    Ok(Way::Process(with_env(process.args(["--log-format", "plain"]), target)?))
+    Ok(Way::Process(with_env(process.args(["--log-format", "plain", "--about", tool]), target)?))
 }
 
 fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {

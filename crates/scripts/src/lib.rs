@@ -225,7 +225,7 @@ impl Scripts {
     }
 
     /// What is wrong with the folder now, and whenever that changes. Whatever a mistake concerns is
-    /// left out; the rest is offered.
+    /// left out, unless its [`Program::mistakes`] has it; the rest is offered.
     pub fn mistakes(&self) -> channel::Receiver<Vec<String>> {
         self.mistakes.clone()
     }

@@ -114,6 +114,40 @@ pub(super) fn rejecting(template: &[String], schema: &Value) -> Vec<String> {
     pairs.filter_map(told).collect()
 }
 
+/// Words of a template that stand for an argument which is none of these.
+pub(super) fn unknown(template: &[String], params: &Map<String, Value>) -> Vec<String> {
+    let told = |word: &String| {
+        let named = names(word).into_iter().find(|name| !params.contains_key(*name))?;
+        let far = |one: &&String| strsim::damerau_levenshtein(named, one);
+        let nearest = params.keys().min_by_key(far)?;
+        let hint = match far(&nearest) <= 1 + nearest.len() / 4 {
+            true => format!("did you mean `{nearest}`?"),
+            false => format!(
+                "there are {}",
+                params.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        Some(format!("`{word}` in `@args` is no `@param`: {hint}"))
+    };
+    template.iter().filter_map(told).collect()
+}
+
+/// The arguments that a word of a template stands for, or has in it.
+fn names(word: &str) -> Vec<&str> {
+    match placeholder(word) {
+        Some(
+            Placeholder::Value(name)
+            | Placeholder::Each(name)
+            | Placeholder::If(name, _)
+            | Placeholder::Pair(_, name),
+        ) => vec![name],
+        None => {
+            let parts = word.split('{').skip(1);
+            parts.filter_map(|part| Some(part.split_once('}')?.0)).collect()
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Placeholder<'a> {
     Value(&'a str),
@@ -228,6 +262,22 @@ mod tests {
         let few = json!({ "loud": true });
         assert_eq!(words("{loud?--loud} {file}", few.clone()), Ok(vec!["--loud".into()]));
         assert_eq!(words("--in=x {file}", few), Ok(vec!["--in=x".into()]));
+    }
+
+    #[test]
+    fn a_slip_in_a_template_is_told_of() {
+        let template = "{nmae} --in={wher} {--n=name} {loud?-l} {words...} {name=} plain";
+        let template = shell_words::split(template).expect("a template");
+        let params = json!({ "name": {}, "where": {}, "loud": {} });
+        let told = unknown(&template, params.as_object().expect("an object"));
+        assert_eq!(
+            told,
+            [
+                "`{nmae}` in `@args` is no `@param`: did you mean `name`?",
+                "`--in={wher}` in `@args` is no `@param`: did you mean `where`?",
+                "`{words...}` in `@args` is no `@param`: there are name, where, loud",
+            ]
+        );
     }
 
     #[test]

@@ -141,12 +141,11 @@ impl Program {
             }
             End::Exceeded(why) => Err(CallError::new(format!("`{name}` was stopped: {why}"))),
             End::TooMuch => Err(CallError::new(format!("`{name}` gave more than {MOST} bytes"))),
-            End::Exited(status) => Ok(Gave {
-                bytes: ran.output.held,
-                code: status.code(),
-                complaints: ran.complaints.text(),
-                how: exit_status::words(status),
-            }),
+            End::Exited(status) => {
+                let complaints = ran.complaints.text();
+                let how = exit_status::words(status, &complaints);
+                Ok(Gave { bytes: ran.output.held, code: status.code(), complaints, how })
+            }
         }
     }
 

@@ -306,7 +306,7 @@ impl ResultMaker<'_> {
             (None, End::Exited(status)) => {
                 let cpu = self.script.manifest.limits.cpu;
                 let cpu = cpu.filter(|_| exit_status::is_out_of_time(*status));
-                let how = cpu.map_or_else(|| exit_status::words(*status), run::used_up);
+                let how = cpu.map_or_else(|| exit_status::words(*status, stderr), run::used_up);
                 format!("`{}` failed: {how}.", self.script.name)
             }
             (None, End::Exceeded(why)) => format!("`{}` was stopped: {why}.", self.script.name),
@@ -343,7 +343,7 @@ impl ResultMaker<'_> {
         if said.is_empty() {
             return None;
         }
-        said.push(format!("How it ended: {}.", exit_status::words(status)));
+        said.push(format!("How it ended: {}.", exit_status::words(status, stderr)));
         Some(Content::text(said.join("\n")))
     }
 

@@ -25,6 +25,10 @@ pub struct Program {
     pub by: Result<PathBuf, String>,
     /// Whether it is to run in a sandbox.
     pub is_confined: bool,
+    /// What is wrong with what is said of it, though it is served. [`Scripts::mistakes`] has it, too.
+    ///
+    /// [`Scripts::mistakes`]: crate::Scripts::mistakes
+    pub mistakes: Vec<String>,
     /// What its callers may stumble over.
     pub warnings: Vec<String>,
     /// When its script was last written.
@@ -101,9 +105,24 @@ impl Program {
             script: script.path.clone(),
             by: script.launch.clone().map(|(program, _)| program),
             is_confined: script.manifest.sandbox.is_some(),
+            mistakes: mistakes(script),
             warnings: warnings(script, project),
             changed: script.path.metadata().and_then(|file| file.modified()).ok(),
         }
+    }
+}
+
+/// What is wrong with a script that can be called all the same.
+fn mistakes(script: &Script) -> Vec<String> {
+    let said = &script.manifest;
+    let params =
+        said.params.as_ref().filter(|params| said.input_schema.is_none() && !params.is_empty());
+    match (&script.form, params) {
+        (Form::Argv(template), Some(params)) => command_line::unknown(template, params)
+            .into_iter()
+            .map(|why| format!("{}: {why}", script.path.display()))
+            .collect(),
+        _ => vec![],
     }
 }
 

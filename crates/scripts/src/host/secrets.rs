@@ -124,6 +124,6 @@ async fn told(words: &[String], environment: &Environment, root: &Path) -> Resul
     let output = output.map_err(|error| error.to_string())?;
     match output.status.success() {
         true => String::from_utf8(output.stdout).map_err(|_| "it is no text".to_owned()),
-        false => Err(format!("the command failed: {}", exit_status::words(output.status))),
+        false => Err(format!("the command failed: {}", exit_status::words(output.status, ""))),
     }
 }

@@ -102,6 +102,11 @@ pub(super) fn slip(words: &str) -> Option<String> {
     Some(format!("`{kind}` is no type: did you mean `{meant}`? Otherwise write `string` before it"))
 }
 
+/// What becomes of an argument in which there is such a slip.
+pub(super) fn instead(words: &str) -> String {
+    format!(". It is served, with `{}` as a string", Name::of(words.trim()).name)
+}
+
 /// Types whose names are long enough to tell a slip from a word.
 const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "object", "array"];
 

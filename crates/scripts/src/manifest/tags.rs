@@ -31,18 +31,32 @@ pub(super) fn tags<S: AsRef<str>>(lines: &[S]) -> Result<Manifest, String> {
     }
     let description = description.join("\n");
     said.description = Some(description.trim().to_owned()).filter(|text| !text.is_empty());
-    let mut wrong = vec![];
+    let (mut wrong, mut slips) = (vec![], vec![]);
     for tag in &tags {
         let (name, rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
         match apply(&mut said, name, rest.trim()) {
-            Ok(()) => said.mistakes.extend(slip(name, rest.trim()).map(|why| in_tag(tag, &why))),
+            Ok(()) => slips.extend(slip(name, rest.trim()).map(|why| {
+                let instead = match name {
+                    "param" | "arg" | "argument" => short_params::instead(rest),
+                    _ => String::new(),
+                };
+                (in_tag(tag, &why), instead)
+            })),
             Err(why) => wrong.push(in_tag(tag, &why)),
         }
     }
     // All of them at once: whoever mends a header need not come back for each.
     match wrong.is_empty() {
-        true => Ok(said),
-        false => Err(wrong.into_iter().chain(said.mistakes).collect::<Vec<_>>().join("; ")),
+        true => {
+            said.mistakes.extend(slips.into_iter().map(|(why, instead)| why + &instead));
+            Ok(said)
+        }
+        false => Err(wrong
+            .into_iter()
+            .chain(said.mistakes)
+            .chain(slips.into_iter().map(|(why, _)| why))
+            .collect::<Vec<_>>()
+            .join("; ")),
     }
 }
 

@@ -183,16 +183,18 @@ impl Gathering {
             let path = found.path.clone();
             let said = said.map(|said| self.restricted(&found.name, said));
             let strange = said.iter().flat_map(|said| &said.mistakes);
-            self.mistakes.extend(strange.map(|why| format!("{}: {why}", path.display())));
+            let strange: Vec<String> =
+                strange.map(|why| format!("{}: {why}", path.display())).collect();
+            self.mistakes.extend(strange.iter().cloned());
             let mut pages = vec![];
             let made = said.and_then(|mut said| {
                 pages.extend(self.page(&found, &mut said)?);
                 self.script(found, said, &files)
             });
-            all.push((path, pages, made));
+            all.push((path, strange, pages, made));
         }
         // What sandboxes may write is known by now.
-        for (path, pages, made) in all {
+        for (path, strange, pages, made) in all {
             let made = made.and_then(|script| self.with_safe_folder(script));
             let wrong = made.iter().flatten().find_map(|script| self.missing_folder(script));
             self.mistakes.extend(wrong.map(|why| format!("{}: {why}", path.display())));
@@ -205,15 +207,23 @@ impl Gathering {
                 Ok(Some(script)) if names.insert(script.name.clone()) => {
                     self.is_empty = false;
                     self.icons(&script);
-                    self.programs.push(Program::of(&script, &self.project));
+                    let mut program = Program::of(&script, &self.project);
+                    self.mistakes.extend(program.mistakes.iter().cloned());
                     if self.project.policy_hook.is_some() {
                         let described = metadata(&script.context(self.project.context()));
                         self.described.insert(script.name.clone(), described);
                     }
                     match ScriptTool::new(script, &self.project, &self.host) {
-                        Ok(tool) => self.add(|catalog| catalog.tool(tool.offered())),
-                        Err(mistakes) => self.mistakes.extend(mistakes),
+                        Ok(tool) => {
+                            program.mistakes.extend(strange);
+                            self.add(|catalog| catalog.tool(tool.offered()));
+                        }
+                        Err(mistakes) => {
+                            program.mistakes.clear();
+                            self.mistakes.extend(mistakes);
+                        }
                     }
+                    self.programs.push(program);
                 }
                 Ok(Some(script)) => self.mistakes.push(format!(
                     "{}: another tool is called `{}` already: give one of them another name",

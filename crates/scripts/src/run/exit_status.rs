@@ -16,8 +16,9 @@ pub(crate) fn is_out_of_time(status: ExitStatus) -> bool {
     code(status) == 128 + 24
 }
 
-/// How a process ended, in words.
-pub(crate) fn words(status: ExitStatus) -> String {
+/// How a process ended, in words. Shells end so, too, for reasons that their standard error names, such
+/// as a variable that is not set.
+pub(crate) fn words(status: ExitStatus, stderr: &str) -> String {
     #[cfg(unix)]
     {
         use std::os::unix::process::ExitStatusExt;
@@ -46,8 +47,33 @@ pub(crate) fn words(status: ExitStatus) -> String {
     }
     match status.code() {
         Some(126) => "exit code 126, which often means that something may not be executed".into(),
-        Some(127) => "exit code 127, which often means that a command was not found".into(),
+        Some(127) if stderr.is_empty() || speaks_of_a_command(stderr) => {
+            "exit code 127, which often means that a command was not found".into()
+        }
         Some(code) => format!("exit code {code}"),
         None => "it ended without an exit code".into(),
+    }
+}
+
+/// Whether words are about a program that is missing.
+fn speaks_of_a_command(stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    ["command", "not found", "no such file"].iter().any(|words| stderr.contains(words))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_command_is_guessed_only_where_it_may_be() {
+        let status: ExitStatus = std::os::unix::process::ExitStatusExt::from_raw(127 << 8);
+        for (stderr, guessed) in [
+            ("", true),
+            ("x.sh: line 2: nope: command not found", true),
+            ("x.sh: line 2: TOKEN: parameter null or not set", false),
+        ] {
+            assert_eq!(words(status, stderr).contains("command"), guessed, "{stderr}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use zcp_scripts::{Checks, HEALTH_TIMEOUT};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "On a terminal it prints words, and otherwise one line of JSON.
 
-Exit codes: 0 it can be served, 1 it can, and something is left out, 2 it cannot.
+Exit codes: 0 it can be served, 1 it can, and something is wrong or left out, 2 it cannot.
 
 Examples:
   zcp health ./my-tools
@@ -70,7 +70,7 @@ pub(crate) async fn run(health: &Health, json: bool) -> Result<(), Box<dyn Error
         let rows = [
             ("offers", counts.join(", ")),
             ("checks of the project", checked.to_owned()),
-            ("left out", mistakes.len().to_string()),
+            ("mistakes", mistakes.len().to_string()),
         ];
         print::facts(status, &rows)?;
         return ended(&mistakes, is_well);
@@ -93,7 +93,9 @@ fn ended(mistakes: &[String], is_well: bool) -> Result<(), Box<dyn Error>> {
     match mistakes.is_empty() {
         true if is_well => Ok(()),
         true => Err(Exited::new(1, "the project's own checks failed").into()),
-        false => Err(Exited::new(1, "something is left out: zcp validate says more").into()),
+        false => {
+            Err(Exited::new(1, "something is wrong or left out: zcp validate says more").into())
+        }
     }
 }
 

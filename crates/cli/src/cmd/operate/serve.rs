@@ -4,6 +4,7 @@ use crate::{
     background::Background,
     cmd::operate::{serve_limits::Limits, store::Kept},
     demo,
+    findings::{self, Finding},
     mounts::{self, Mounts},
     print, project,
 };
@@ -47,6 +48,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) locked: bool,
 
+    /// Log nothing of what is wrong with other tools than this one.
+    #[arg(long, value_name = "TOOL", hide = true)]
+    pub(crate) about: Option<String>,
+
     #[command(flatten)]
     pub(crate) kept: Kept,
 
@@ -83,7 +88,7 @@ pub(crate) async fn run_with(
     let background = Background::new();
     let (server, project) = match &serve.folder {
         Some(folder) => {
-            let scripts = open(folder, serve.kept.data.as_deref(), &background)?;
+            let scripts = open(folder, &serve, &background)?;
             follow(&scripts, &background);
             let (server, project) = mounted(scripts, &serve).await?;
             (server, Some(project))
@@ -145,18 +150,25 @@ impl Project {
 }
 
 /// Opens a folder, and logs what is wrong with it now and later.
-fn open(path: &Path, data: Option<&Path>, background: &Background) -> Result<Scripts> {
-    let scripts = match data {
+fn open(path: &Path, serve: &Serve, background: &Background) -> Result<Scripts> {
+    let scripts = match serve.kept.data.as_deref() {
         Some(data) => project::with_store(path, data)?,
         None => project::folder(path)?,
     };
-    let mut mistakes = scripts.mistakes();
+    let (mut mistakes, programs, about) =
+        (scripts.mistakes(), scripts.programs(), serve.about.clone());
     background.spawn(async move {
         loop {
-            mistakes
-                .borrow_and_update()
+            let now = mistakes.borrow_and_update().clone();
+            // Nobody who runs one tool asked about the others.
+            let is_meant = |one: &Finding| match &about {
+                Some(tool) => one.about == *tool || one.message.contains("zcp.toml"),
+                None => true,
+            };
+            findings::told(&now, &programs.borrow())
                 .iter()
-                .for_each(|mistake| tracing::warn!("left out: {mistake}"));
+                .filter(|one| is_meant(one))
+                .for_each(|one| tracing::warn!("{}", one.line()));
             if mistakes.changed().await.is_err() {
                 return;
             }

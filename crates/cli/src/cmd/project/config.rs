@@ -4,7 +4,7 @@ use super::install::{absolute, command, open};
 use crate::{
     client_config::{clients, edit::At},
     errors::usage,
-    print,
+    findings, print,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -92,7 +92,7 @@ fn settings(folder: &Path, json: bool) -> Result<()> {
         .map(|(name, value, from)| (name, format!("{value:<width$}  {from}")))
         .collect();
     print::table("Settings", &rows)?;
-    mistakes.iter().for_each(|why| print::aside(&format!("left out: {why}")));
+    findings::lines(&scripts).iter().for_each(|line| print::aside(line));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `zcp doctor`: what this machine has and lacks to run a folder's scripts.
 
-use super::syntax::is_outside;
+use super::syntax::{self, is_outside};
 use crate::{
     findings::{self, Finding},
     needs::{self, Need},
@@ -106,7 +106,11 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
     let programs = scripts.programs().borrow().clone();
     for program in &programs {
         match &program.by {
-            Ok(by) if *by == program.script => (),
+            Ok(by) if *by == program.script => {
+                if let Some(by) = syntax::first_line(&program.script) {
+                    users.entry(by).or_default().push(program.tool.clone());
+                }
+            }
             Ok(by) => users.entry(by.clone()).or_default().push(program.tool.clone()),
             Err(why) => {
                 findings.push(Finding::error(&program.tool, format!("cannot be run: {why}")))
@@ -145,9 +149,8 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
             findings.push(finding.fix(need.fix()));
         }
     }
-    for mistake in scripts.mistakes().borrow().iter() {
-        findings.push(Finding::error("left out", mistake));
-    }
+    findings.extend(findings::mistakes(&scripts));
+    findings.extend(syntax::check(&programs).await);
     scripts.processes().end().await;
     Ok(findings)
 }

@@ -7,7 +7,7 @@ use crate::{
         tool_line::arguments,
     },
     errors::usage,
-    nearest, print, project,
+    findings, nearest, print, project,
     target::{self, Target},
 };
 use serde_json::{Value, json};
@@ -87,23 +87,38 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     if !json {
         builder = builder.on_log(|line| print::aside(&said(&line.data)));
     }
-    let client = target::connect(builder, target::watched(&target)?).await?;
+    let client = target::connect(builder, target::watched(&target, &run.tool)?).await?;
     let tools = client.list_tools().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
         let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
         let scripts = project::folder(&run.folder)?;
         let mut why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
-        for mistake in scripts.mistakes().borrow().iter() {
-            why += &format!("\nleft out: {mistake}");
+        let (own, others): (Vec<_>, Vec<_>) =
+            findings::lines(&scripts).into_iter().partition(|line| line.contains(&run.tool));
+        own.iter().for_each(|line| why += &format!("\n{line}"));
+        if !others.is_empty() {
+            why += &format!("\nSee also: zcp validate {}", run.folder.display());
         }
         return Err(usage(why.into()));
     };
-    let args = Value::Object(call::filled(whole, &run.args, Some(tool)).map_err(usage)?);
-    if arguments(&tool.input_schema).is_empty()
-        && args.as_object().is_some_and(|args| !args.is_empty())
+    let declares_none = arguments(&tool.input_schema).is_empty();
+    let filled = call::filled(whole, &run.args, Some(tool)).map_err(|error| match declares_none {
+        true => usage(format!("{error}: see `zcp validate {}`", run.folder.display()).into()),
+        false => usage(error),
+    });
+    let args = Value::Object(filled?);
+    if let Some(first) =
+        args.as_object().and_then(|args| args.keys().next()).filter(|_| declares_none)
     {
-        let name = &tool.name;
-        print::aside(&format!("`{name}` declares no arguments: they are passed on as they are"));
+        let variable: String = first
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
+        print::aside(&format!(
+            "`{}` declares no arguments: they are passed on as they are, as JSON on standard input and \
+             in variables such as `ARG_{variable}`, not as `$1`",
+            tool.name
+        ));
     }
     if run.dry_run {
         check(tool, &args).map_err(usage)?;

@@ -68,7 +68,7 @@ pub(super) fn is_outside(program: &Path, root: &Path) -> bool {
 }
 
 /// The interpreter that a script's first line names.
-fn first_line(script: &Path) -> Option<PathBuf> {
+pub(super) fn first_line(script: &Path) -> Option<PathBuf> {
     let text = needs::beginning(script, 256)?;
     let words = shell_words::split(text.lines().next()?.strip_prefix("#!")?).ok()?;
     let mut words = words.iter().map(Path::new);

@@ -34,9 +34,7 @@ pub(crate) struct Validate {
 
 pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn Error>> {
     let scripts = project::folder(&validate.folder)?;
-    let mistakes = scripts.mistakes().borrow().clone();
-    let mut findings: Vec<Finding> =
-        mistakes.into_iter().map(|mistake| Finding::error("left out", mistake)).collect();
+    let mut findings = findings::mistakes(&scripts);
     let refused = not_mounted(&scripts).await;
     findings.extend(refused.into_iter().map(|mistake| Finding::error("not mounted", mistake)));
     let programs = scripts.programs().borrow().clone();

@@ -3,6 +3,7 @@
 use super::{
     list,
     result::{self, Shown},
+    tool_line::arguments,
 };
 use crate::{
     errors::usage,
@@ -155,14 +156,29 @@ pub(crate) fn whole(text: Option<&str>) -> Result<Map<String, Value>, Box<dyn Er
 
 /// `name=value`: text where the tool wants text, otherwise JSON, otherwise text.
 fn pair(text: &str, tool: Option<&Tool>) -> Result<(String, Value), Box<dyn Error>> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| match tool {
+        Some(tool) => nameless(text, tool),
+        None => format!("`{text}` is not NAME=VALUE"),
+    })?;
     let kind = tool.map(|tool| &tool.input_schema["properties"][name]["type"]);
     let value = match kind.and_then(Value::as_str) {
         Some("string") => value.into(),
         _ => serde_json::from_str(value).unwrap_or_else(|_| value.into()),
     };
     Ok((name.to_owned(), value))
+}
+
+/// What to write instead of a value without a name.
+fn nameless(text: &str, tool: &Tool) -> String {
+    let known = arguments(&tool.input_schema);
+    let meant = known.iter().find(|one| one.is_required).or(known.first());
+    match meant {
+        Some(one) => {
+            let value = shell_words::quote(text);
+            format!("`{text}` is not NAME=VALUE: write `{}={value}`", one.name)
+        }
+        None => format!("`{text}` is not NAME=VALUE, and `{}` takes no arguments yet", tool.name),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{about::About, pack::PROJECT};
 use crate::{
     cases::text_of,
+    findings,
     target::{self, Way},
 };
 use serde_json::{Map, Value, json};
@@ -34,8 +35,7 @@ impl Offers {
     ) -> Result<Self, Box<dyn Error>> {
         let folder = Scripts::folder(root).command(std::env::current_exe()?);
         let scripts = folder.open()?;
-        let mistakes = scripts.mistakes().borrow().clone();
-        warnings.extend(mistakes.iter().map(|mistake| format!("not offered: {mistake}")));
+        warnings.extend(findings::lines(&scripts));
         let path = root.to_str().ok_or("the folder's name is not UTF-8: rename it")?;
         let client = Client::builder("zcp", env!("CARGO_PKG_VERSION"));
         let client = target::connect(client, Way::Process(target::folder(path)?)).await?;

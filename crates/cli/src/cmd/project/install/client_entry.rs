@@ -4,7 +4,7 @@ use super::{super::config::counted, Install, command, open, short_path, wish::So
 use crate::{
     client_config::{clients::Client, edit::At, user_files::Kept},
     errors::usage,
-    needs, print,
+    findings, needs, print,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -42,11 +42,7 @@ pub(super) fn addition(
         Source::Folder(folder) => {
             let scripts = opened(folder)?;
             let wish = scripts.name();
-            scripts
-                .mistakes()
-                .borrow()
-                .iter()
-                .for_each(|why| print::aside(&format!("left out: {why}")));
+            findings::lines(&scripts).iter().for_each(|line| print::aside(line));
             let tools = counted(scripts.catalog().borrow().count(ListKind::Tools), "tools");
             let notes = unset(&scripts, &install.env);
             (wish, format!(" ({tools})"), notes)
