@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
@@ -183,4 +184,57 @@ fn a_variable_that_is_not_set_is_no_missing_command() {
     write(&x.join("kit/needs.sh"), "# Needs it.\necho \"${TOKEN:?set it}\"\n");
     let failed = run(x, &["run", "needs", "--in", "kit"]);
     assert!(!err(&failed).contains("a command was not found"), "{failed:?}");
+}
+
+#[test]
+fn findings_of_a_folder_are_counted() {
+    let folder = Folder::new("advice-counts");
+    let x = folder.0.as_path();
+    slips(x);
+    write(&x.join("kit/tools/plain.sh"), "# Greets.\necho \"$1\"\n");
+    let counts = "2 errors, 1 warning: `zcp validate kit`";
+    for words in [&["list", "kit"][..], &["install", "claude-code", "kit"]] {
+        let done = run(x, words);
+        assert!(done.status.success() && err(&done).contains(counts), "{words:?}: {done:?}");
+    }
+    let mut serve = Command::new(zcp());
+    serve.args(["serve", "kit", "--http", "127.0.0.1:0"]).current_dir(x).stdout(Stdio::null());
+    let mut serve = serve.stderr(Stdio::piped()).spawn().expect("it starts");
+    let log = BufReader::new(serve.stderr.take().expect("a pipe")).lines();
+    let is_counted = log.map_while(Result::ok).any(|line| line.contains(counts));
+    serve.kill().expect("it is ours");
+    serve.wait().expect("it ended");
+    assert!(is_counted);
+}
+
+#[test]
+fn an_answer_in_advance_that_does_not_fit_is_refused() {
+    let folder = Folder::new("advice-answer");
+    let x = folder.0.as_path();
+    let form = r#"{"type":"object","properties":{"machines":{"type":"integer","maximum":9}}}"#;
+    let script = format!("# Deploys.\n. \"$ZCP_SDK/zcp.sh\"\nzcp_ask much 'How many?' '{form}'\n");
+    write(&x.join("kit/tools/deploy.sh"), &script);
+    let answer = |answer| run(x, &["run", "deploy", "--in", "kit", "--answer", answer]);
+    let refused = answer(r#"{"machines": 30}"#);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(err(&refused).contains("--answer: `machines`"), "{refused:?}");
+    assert!(answer(r#"{"machines": 3}"#).status.success());
+    let refused = answer("nonsense");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(!err(&refused).contains("line 1 column"), "{refused:?}");
+}
+
+#[test]
+fn what_is_misspelled_is_answered_with_what_there_is() {
+    let folder = Folder::new("advice-unknown");
+    let x = folder.0.as_path();
+    write(&x.join("kit/greet.sh"), "# Greets.\necho hi\n");
+    write(&x.join("kit2/tools/greet.sh"), "# Greets.\necho hi\n");
+    let told = err(&run(x, &["list", "elsewhere"]));
+    assert!(told.contains("folders of scripts here: kit, kit2"), "{told}");
+    let described = run(x, &["describe", "kit"]);
+    assert!(described.status.success() && out(&described).contains("greet"), "{described:?}");
+    let (called, ran) = (run(x, &["call", "kit", "gret"]), run(x, &["run", "gret", "--in", "kit"]));
+    assert_eq!((called.status.code(), err(&called)), (Some(2), err(&ran)));
+    assert!(err(&ran).contains("did you mean `greet`?"), "{ran:?}");
 }

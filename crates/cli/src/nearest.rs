@@ -3,14 +3,18 @@
 /// `did you mean …?`, if something is near, and otherwise what there is.
 pub(crate) fn hint<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
-    let near =
-        |name: &&&str| strsim::damerau_levenshtein(&typed.to_lowercase(), &name.to_lowercase());
-    let nearest = known.iter().min_by_key(near);
-    match nearest {
-        Some(name) if near(&name) <= 1 + name.len() / 4 => format!("did you mean `{name}`?"),
-        _ if known.is_empty() => "there is none".to_owned(),
-        _ => format!("there are {}", known.join(", ")),
+    match near(typed, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => "there is none".to_owned(),
+        None => format!("there are {}", known.join(", ")),
     }
+}
+
+/// What was typed with a slip, if it is one of these.
+pub(crate) fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let far = |name: &&str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
+    known.min_by_key(far).filter(|name| far(name) <= 1 + name.len() / 4)
 }
 
 #[cfg(test)]

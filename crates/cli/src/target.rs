@@ -6,13 +6,16 @@ use crate::{
         consent,
     },
     errors::usage,
-    home, nearest, print,
+    home, nearest, print, project,
     questions::{Answers, Asker},
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use std::{error::Error, io::IsTerminal, path::Path, time::Duration};
 use zcp_client::wire::Revision;
 use zcp_client::{Builder, Client, Endpoint, Http, OAuth, Process, Result as Reached, Ws};
+
+/// How many names of a kind a hint has.
+const MOST_NAMED: usize = 12;
 
 /// Which server, and how to reach it.
 #[derive(Debug, clap::Args)]
@@ -169,13 +172,29 @@ fn is_unknown(server: &str) -> bool {
 /// What was probably meant by a word that names no server.
 fn unknown(server: &str) -> String {
     let here = std::fs::read_dir(".").into_iter().flatten().flatten();
-    let folders = here.filter(|entry| entry.path().join("tools").is_dir());
-    let mut known: Vec<String> =
-        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    known.extend(client_servers::all().into_iter().map(|one| one.name));
-    known.sort();
-    known.dedup();
-    let hint = nearest::hint(server, known.iter().map(String::as_str));
+    let is_one = |path: &Path| path.join("tools").is_dir() || project::is_flat(path);
+    let folders = here.filter(|entry| entry.path().is_dir() && is_one(&entry.path()));
+    let folders = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut folders: Vec<String> = folders.filter(|name| !name.starts_with('.')).collect();
+    folders.sort();
+    let mut servers: Vec<String> = client_servers::all().into_iter().map(|one| one.name).collect();
+    servers.sort();
+    servers.dedup();
+    let known = folders.iter().chain(&servers).map(String::as_str);
+    let hint = match nearest::near(server, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            folders.truncate(MOST_NAMED);
+            servers.truncate(MOST_NAMED);
+            let all = [("folders of scripts here", folders), ("servers of clients", servers)];
+            let some = all.iter().filter(|(_, names)| !names.is_empty());
+            let some = some.map(|(what, names)| format!("{what}: {}", names.join(", ")));
+            match some.collect::<Vec<_>>().join("; ") {
+                none if none.is_empty() => "there is none here".to_owned(),
+                some => some,
+            }
+        }
+    };
     format!(
         "`{server}` is no folder, no program in PATH, and no server in a client's configuration: \
          {hint}"

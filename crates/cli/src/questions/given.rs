@@ -3,10 +3,11 @@
 use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 use zcp::wire::sync::lock;
 use zcp_client::wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode};
+use zcp_schema::Schema;
 
 /// Answers to the questions of a server, in their order.
 #[derive(Clone, Default)]
@@ -23,8 +24,9 @@ impl Answers {
                 "cancel" => said(Action::Cancel, None),
                 text => match serde_json::from_str::<Map<String, Value>>(text) {
                     Ok(values) => said(Action::Accept, Some(Value::Object(values))),
-                    Err(error) => Err(format!(
-                        "--answer takes a JSON object, accept, decline or cancel; `{text}`: {error}"
+                    Err(_) => Err(format!(
+                        "--answer takes a JSON object such as {{\"name\": \"value\"}}, or accept, decline \
+                         or cancel, and not `{text}`"
                     )),
                 },
             }
@@ -35,6 +37,39 @@ impl Answers {
 
     pub(super) fn next(&self) -> Option<ElicitResult> {
         lock(&self.0).pop_front()
+    }
+}
+
+/// Why an answer that was given in advance does not fit its question.
+static MISFIT: OnceLock<String> = OnceLock::new();
+
+/// Why one of the answers did not fit, if one did not.
+pub(crate) fn misfit() -> Option<&'static str> {
+    MISFIT.get().map(String::as_str)
+}
+
+/// An answer that was given in advance, if it fits. Otherwise the question is cancelled, and the
+/// command ends with the reason.
+pub(super) fn fitting(question: &Elicit, answer: ElicitResult) -> ElicitResult {
+    let (Some(schema), Some(Value::Object(mut values)), Action::Accept) =
+        (&question.requested_schema, answer.content.clone(), answer.action)
+    else {
+        return answer;
+    };
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(default) = field.get("default").filter(|_| !values.contains_key(name)) {
+            values.insert(name.clone(), default.clone());
+        }
+    }
+    // A form that cannot be read is the server's to judge.
+    let fits =
+        Schema::compile(schema).map_or(Ok(()), |schema| schema.check(&Value::Object(values)));
+    match fits {
+        Ok(()) => answer,
+        Err(why) => {
+            let _ = MISFIT.set(format!("--answer: {why}"));
+            ElicitResult { action: Action::Cancel, content: None }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod form;
 mod given;
 
 use crate::print;
-pub(crate) use given::Answers;
+pub(crate) use given::{Answers, misfit};
 use std::{
     io::{self, BufRead, IsTerminal, Write},
     sync::{
@@ -40,7 +40,7 @@ impl Asker {
         // is typed belongs to this question.
         let turn = self.turn.lock_owned().await;
         if let Some(answer) = self.answers.next() {
-            return Ok(answer);
+            return Ok(given::fitting(&question, answer));
         }
         if !io::stdin().is_terminal() {
             print::aside(&given::declined(&self.server, &question));

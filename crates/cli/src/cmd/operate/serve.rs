@@ -2,7 +2,10 @@
 
 use crate::{
     background::Background,
-    cmd::operate::{serve_limits::Limits, store::Kept},
+    cmd::{
+        operate::{serve_limits::Limits, store::Kept},
+        project::validate,
+    },
     demo,
     findings::{self, Finding},
     mounts::{self, Mounts},
@@ -90,6 +93,9 @@ pub(crate) async fn run_with(
         Some(folder) => {
             let scripts = open(folder, &serve, &background)?;
             follow(&scripts, &background);
+            if let Some(summary) = validate::summary(&scripts, folder).filter(|_| !serve.stdio) {
+                tracing::warn!("{summary}");
+            }
             let (server, project) = mounted(scripts, &serve).await?;
             (server, Some(project))
         }

@@ -90,16 +90,7 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
     let client = target::connect(builder, target::watched(&target, &run.tool)?).await?;
     let tools = client.list_tools().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == run.tool) else {
-        let hint = nearest::hint(&run.tool, tools.iter().map(|tool| tool.name.as_str()));
-        let scripts = project::folder(&run.folder)?;
-        let mut why = format!("{} has no tool `{}`: {hint}", run.folder.display(), run.tool);
-        let (own, others): (Vec<_>, Vec<_>) =
-            findings::lines(&scripts).into_iter().partition(|line| line.contains(&run.tool));
-        own.iter().for_each(|line| why += &format!("\n{line}"));
-        if !others.is_empty() {
-            why += &format!("\nSee also: zcp validate {}", run.folder.display());
-        }
-        return Err(usage(why.into()));
+        return Err(unknown(&run.folder, &run.tool, &tools)?);
     };
     let declares_none = arguments(&tool.input_schema).is_empty();
     let filled = call::filled(whole, &run.args, Some(tool)).map_err(|error| match declares_none {
@@ -138,6 +129,24 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
         true => Err(result::failure(&result, Some(tool), &args, true)),
         false => Ok(()),
     }
+}
+
+/// Says that a folder has no such tool: what was probably meant, and what is wrong with it.
+pub(crate) fn unknown(
+    folder: &Path,
+    tool: &str,
+    tools: &[Tool],
+) -> Result<Box<dyn Error>, Box<dyn Error>> {
+    let hint = nearest::hint(tool, tools.iter().map(|one| one.name.as_str()));
+    let mut why = format!("{} has no tool `{tool}`: {hint}", folder.display());
+    let scripts = project::folder(folder)?;
+    let (own, others): (Vec<_>, Vec<_>) =
+        findings::lines(&scripts).into_iter().partition(|line| line.contains(tool));
+    own.iter().for_each(|line| why += &format!("\n{line}"));
+    if !others.is_empty() {
+        why += &format!("\nSee also: zcp validate {}", folder.display());
+    }
+    Ok(usage(why.into()))
 }
 
 /// Arguments, with the defaults of those that were not given.

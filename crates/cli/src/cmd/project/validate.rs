@@ -2,7 +2,7 @@
 
 use super::{options, syntax};
 use crate::{
-    findings::{self, Finding},
+    findings::{self, Finding, Level},
     mounts, needs, print, project,
 };
 use serde_json::json;
@@ -34,32 +34,16 @@ pub(crate) struct Validate {
 
 pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn Error>> {
     let scripts = project::folder(&validate.folder)?;
-    let mut findings = findings::mistakes(&scripts);
+    let programs = scripts.programs().borrow().clone();
+    let mut findings = vec![];
+    for program in programs.iter().filter(|one| validate.fix && wants_permission(&one.script)) {
+        make_executable(&program.script)?;
+        findings.push(Finding::ok(&program.tool, "is executable now"));
+    }
+    findings.extend(at_a_glance(&scripts));
     let refused = not_mounted(&scripts).await;
     findings.extend(refused.into_iter().map(|mistake| Finding::error("not mounted", mistake)));
-    let programs = scripts.programs().borrow().clone();
-    for program in &programs {
-        if let Err(why) = &program.by {
-            findings.push(Finding::warning(&program.tool, format!("cannot be run here: {why}")));
-        }
-        findings.extend(warnings(program));
-        findings.extend(options::undeclared(program));
-        if !wants_permission(&program.script) {
-            continue;
-        }
-        if validate.fix {
-            make_executable(&program.script)?;
-            findings.push(Finding::ok(&program.tool, "is executable now"));
-        } else {
-            let path = program.script.display();
-            let why =
-                format!("{path} has a shebang but is not executable; its interpreter runs it");
-            findings.push(Finding::warning(&program.tool, why).fix("zcp validate --fix"));
-        }
-    }
     findings.extend(syntax::check(&programs, scripts.root()).await);
-    findings.extend(missing(&scripts));
-    findings.extend(scripts.beside_tools().map(|why| Finding::warning("not served", why)));
     let tools = programs.len();
     let processes = scripts.processes();
     if let Err(error) = scripts.server().build() {
@@ -77,6 +61,42 @@ pub(crate) async fn run(validate: &Validate, json: bool) -> Result<(), Box<dyn E
         tools => format!("{tools} tools, nothing wrong."),
     };
     findings::verdict(&findings, validate.strict, &fine, json)
+}
+
+/// What is found without running anything.
+fn at_a_glance(scripts: &Scripts) -> Vec<Finding> {
+    let mut findings = findings::mistakes(scripts);
+    for program in scripts.programs().borrow().iter() {
+        if let Err(why) = &program.by {
+            findings.push(Finding::warning(&program.tool, format!("cannot be run here: {why}")));
+        }
+        findings.extend(warnings(program));
+        findings.extend(options::undeclared(program));
+        if wants_permission(&program.script) {
+            let path = program.script.display();
+            let why =
+                format!("{path} has a shebang but is not executable; its interpreter runs it");
+            findings.push(Finding::warning(&program.tool, why).fix("zcp validate --fix"));
+        }
+    }
+    findings.extend(missing(scripts));
+    findings.extend(scripts.beside_tools().map(|why| Finding::warning("not served", why)));
+    findings
+}
+
+/// How much of that there is, if there is anything, and what shows it.
+pub(crate) fn summary(scripts: &Scripts, folder: &Path) -> Option<String> {
+    let findings = at_a_glance(scripts);
+    let count = |level, what: &str| match findings.iter().filter(|one| one.level == level).count() {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        count => Some(format!("{count} {what}s")),
+    };
+    let counts = [count(Level::Error, "error"), count(Level::Warning, "warning")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    let folder = folder.to_string_lossy();
+    let command = shell_words::join(["zcp", "validate", &*folder]);
+    (!counts.is_empty()).then(|| format!("{}: `{command}`", counts.join(", ")))
 }
 
 /// Everything about mounts that `zcp serve` would refuse, and programs that are not installed. Nothing

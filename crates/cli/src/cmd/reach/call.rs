@@ -6,6 +6,7 @@ use super::{
     tool_line::arguments,
 };
 use crate::{
+    cmd::project::run,
     errors::usage,
     nearest, print,
     target::{self, Target},
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 use std::{
     error::Error,
     io::{IsTerminal, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 use zcp_client::wire::mcp::tools::{CallToolResult, Tool};
 
@@ -67,12 +68,18 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
     if call.task {
         made = made.as_task();
     }
-    let result = followed(made, json).await.inspect_err(|error| {
-        if tool.is_none() && !json {
-            let known = tools.iter().map(|tool| tool.name.as_str());
-            suggest(error, name, known);
+    let folder = Path::new(&call.target.server);
+    let result = match followed(made, json).await {
+        Err(error) if tool.is_none() && error.is_not_found() && folder.is_dir() => {
+            return Err(run::unknown(folder, name, &tools)?);
         }
-    })?;
+        result => result.inspect_err(|error| {
+            if tool.is_none() && !json {
+                let known = tools.iter().map(|tool| tool.name.as_str());
+                suggest(error, name, known);
+            }
+        })?,
+    };
     let is_whole = call.target.is_started_here();
     let shown = Shown { json, file: call.output, is_whole, is_run: false };
     result::show(&client, &result, &shown).await?;

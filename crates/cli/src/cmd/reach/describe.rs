@@ -1,6 +1,9 @@
 //! `zcp describe`: all that a server says of one tool.
 
-use super::tool_line::{arguments, signature};
+use super::{
+    list,
+    tool_line::{arguments, signature},
+};
 use crate::{
     errors::usage,
     nearest, print,
@@ -17,15 +20,20 @@ pub(crate) struct Describe {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Which tool.
-    pub(crate) tool: String,
+    /// Which tool. Without one, the tools are listed.
+    pub(crate) tool: Option<String>,
 }
 
 pub(crate) async fn run(describe: Describe, json: bool) -> Result<(), Box<dyn Error>> {
     let client = target::reach(&describe.target, json).await?;
+    let Some(tool) = &describe.tool else {
+        list::only_tools(&client, json).await?;
+        client.close().await;
+        return Ok(());
+    };
     let tools = client.list_tools().await?;
     client.close().await;
-    one(&tools, &describe.tool, [], json)
+    one(&tools, tool, [], json)
 }
 
 /// Shows one of a server's tools. `others` are words that could have stood in the place of its name.

@@ -3,11 +3,12 @@
 use super::{describe, tool_line::signature};
 use crate::{
     client_config::client_servers,
-    print,
+    cmd::project::validate,
+    print, project,
     target::{self, Target},
 };
 use serde_json::{Map, Value, json};
-use std::error::Error;
+use std::{error::Error, path::Path};
 use zcp_client::Client;
 
 #[derive(Debug, clap::Args)]
@@ -88,7 +89,14 @@ pub(crate) async fn run(list: List, json: bool) -> Result<(), Box<dyn Error>> {
         };
         show("prompts", &prompts, row, json, &mut all)?;
     }
-    finish(client, json, all).await
+    finish(client, json, all).await?;
+    let folder = Path::new(&list.target.server);
+    if !json && folder.is_dir() {
+        let scripts = project::folder(folder)?;
+        validate::summary(&scripts, folder).iter().for_each(|line| print::aside(line));
+        scripts.processes().end().await;
+    }
+    Ok(())
 }
 
 /// The servers in the files of clients, which a bare name stands for.

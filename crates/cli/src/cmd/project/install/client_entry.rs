@@ -1,6 +1,10 @@
 //! An entry of a client's file: added, changed or taken out.
 
-use super::{super::config::counted, Install, command, open, short_path, wish::Source};
+use super::{
+    super::{config::counted, validate},
+    Install, command, open, short_path,
+    wish::Source,
+};
 use crate::{
     client_config::{clients::Client, edit::At, user_files::Kept},
     errors::usage,
@@ -43,6 +47,7 @@ pub(super) fn addition(
             let scripts = opened(folder)?;
             let wish = scripts.name();
             findings::lines(&scripts).iter().for_each(|line| print::aside(line));
+            validate::summary(&scripts, folder).iter().for_each(|line| print::aside(line));
             let tools = counted(scripts.catalog().borrow().count(ListKind::Tools), "tools");
             let notes = unset(&scripts, &install.env);
             (wish, format!(" ({tools})"), notes)
