@@ -150,7 +150,7 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
         }
     }
     findings.extend(findings::mistakes(&scripts));
-    findings.extend(syntax::check(&programs).await);
+    findings.extend(syntax::check(&programs, scripts.root()).await);
     scripts.processes().end().await;
     Ok(findings)
 }
