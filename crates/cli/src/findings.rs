@@ -110,7 +110,7 @@ pub(crate) fn verdict(
         count => format!("{count} {what}s"),
     };
     if errors > 0 || strict && warnings > 0 {
-        let found = format!("{}, {}", several(errors, "mistake"), several(warnings, "warning"));
+        let found = format!("{}, {}", several(errors, "error"), several(warnings, "warning"));
         return Err(found.into());
     }
     if !json {

@@ -68,11 +68,6 @@ fn main() -> ExitCode {
     };
     let (json, serves) = (args.json, is_server(&args.command));
     let done = runtime.block_on(unless_stopped(args.command, json, &idle));
-    // What came of it came of a question that was cancelled.
-    let done = match questions::misfit() {
-        Some(why) => Err(errors::usage(why.into())),
-        None => done,
-    };
     // A question that nobody has answered is not waited for.
     runtime.shutdown_background();
     match done {

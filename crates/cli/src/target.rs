@@ -7,7 +7,7 @@ use crate::{
     },
     errors::usage,
     home, nearest, print, project,
-    questions::{Answers, Asker},
+    questions::{Answers, Asker, Misfit},
 };
 use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use std::{error::Error, io::IsTerminal, path::Path, time::Duration};
@@ -49,6 +49,9 @@ pub(crate) struct Target {
     /// decline or cancel. Repeat for more questions.
     #[arg(long, value_name = "JSON")]
     pub(crate) answer: Vec<String>,
+
+    #[arg(skip)]
+    misfit: Misfit,
 }
 
 impl Target {
@@ -56,6 +59,7 @@ impl Target {
     pub(crate) fn folder(folder: &Path, env: &[String], timeout: u64) -> Self {
         Self {
             answer: vec![],
+            misfit: Misfit::default(),
             server: as_folder(folder),
             header: vec![],
             env: env.to_vec(),
@@ -70,6 +74,12 @@ impl Target {
         let folder = Path::new(&self.server).canonicalize().ok().filter(|path| path.is_dir());
         let name = folder.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         name.unwrap_or_else(|| self.server.clone())
+    }
+
+    /// Whether all answers that were given in advance fitted their questions. What came of a call
+    /// otherwise came of a question that was cancelled.
+    pub(crate) fn check_answers(&self) -> Result<()> {
+        self.misfit.take().map_or(Ok(()), |why| Err(usage(why.into())))
     }
 
     /// Whether the server is a process of ours, which ends with this command.
@@ -245,7 +255,7 @@ fn configured(name: &str, found: Configured, target: &Target) -> Result<Way> {
 }
 
 pub(crate) fn client(target: &Target, json: bool) -> Result<Builder> {
-    let asker = Asker::new(target.name(), Answers::read(&target.answer)?);
+    let asker = Asker::new(target.name(), Answers::read(&target.answer)?, target.misfit.clone());
     let mut client = Client::builder("zcp", env!("CARGO_PKG_VERSION"))
         .timeout(Duration::from_secs(target.timeout))
         .eras(home::eras())

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
 };
 use zcp::wire::sync::lock;
 use zcp_client::wire::mcp::elicitation::{Action, Elicit, ElicitResult, Mode};
@@ -40,17 +40,19 @@ impl Answers {
     }
 }
 
-/// Why an answer that was given in advance does not fit its question.
-static MISFIT: OnceLock<String> = OnceLock::new();
+/// Why an answer that was given in advance did not fit its question.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Misfit(Arc<Mutex<Option<String>>>);
 
-/// Why one of the answers did not fit, if one did not.
-pub(crate) fn misfit() -> Option<&'static str> {
-    MISFIT.get().map(String::as_str)
+impl Misfit {
+    pub(crate) fn take(&self) -> Option<String> {
+        lock(&self.0).take()
+    }
 }
 
 /// An answer that was given in advance, if it fits. Otherwise the question is cancelled, and the
 /// command ends with the reason.
-pub(super) fn fitting(question: &Elicit, answer: ElicitResult) -> ElicitResult {
+pub(super) fn fitting(question: &Elicit, answer: ElicitResult, misfit: &Misfit) -> ElicitResult {
     let (Some(schema), Some(Value::Object(mut values)), Action::Accept) =
         (&question.requested_schema, answer.content.clone(), answer.action)
     else {
@@ -67,7 +69,7 @@ pub(super) fn fitting(question: &Elicit, answer: ElicitResult) -> ElicitResult {
     match fits {
         Ok(()) => answer,
         Err(why) => {
-            let _ = MISFIT.set(format!("--answer: {why}"));
+            *lock(&misfit.0) = Some(format!("--answer: {why}"));
             ElicitResult { action: Action::Cancel, content: None }
         }
     }

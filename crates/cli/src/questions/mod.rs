@@ -4,7 +4,7 @@ mod form;
 mod given;
 
 use crate::print;
-pub(crate) use given::{Answers, misfit};
+pub(crate) use given::{Answers, Misfit};
 use std::{
     io::{self, BufRead, IsTerminal, Write},
     sync::{
@@ -24,13 +24,14 @@ pub(crate) struct Asker {
     /// What the server is called.
     server: String,
     answers: Answers,
+    misfit: Misfit,
     /// One question at a time.
     turn: Arc<Mutex<()>>,
 }
 
 impl Asker {
-    pub(crate) fn new(server: String, answers: Answers) -> Self {
-        Self { server, answers, turn: Arc::default() }
+    pub(crate) fn new(server: String, answers: Answers, misfit: Misfit) -> Self {
+        Self { server, answers, misfit, turn: Arc::default() }
     }
 
     /// Takes the next answer that was given in advance, or asks the user. Without a terminal there
@@ -40,7 +41,7 @@ impl Asker {
         // is typed belongs to this question.
         let turn = self.turn.lock_owned().await;
         if let Some(answer) = self.answers.next() {
-            return Ok(given::fitting(&question, answer));
+            return Ok(given::fitting(&question, answer, &self.misfit));
         }
         if !io::stdin().is_terminal() {
             print::aside(&given::declined(&self.server, &question));

@@ -120,7 +120,9 @@ pub(crate) async fn run(run: Run, json: bool) -> Result<(), Box<dyn Error>> {
         }
         return Ok(print::words(&format!("{} would be called with {args}", tool.name))?);
     }
-    let result = call::followed(client.tool(&run.tool).args(args.clone()), json).await?;
+    let result = call::followed(client.tool(&run.tool).args(args.clone()), json).await;
+    target.check_answers()?;
+    let result = result?;
     let shown = Shown { json, file: run.output, is_whole: true, is_run: true };
     result::show(&client, &result, &shown).await?;
     // What the tool wrote to standard error has arrived when its server has ended.

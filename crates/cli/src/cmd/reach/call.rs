@@ -69,7 +69,9 @@ pub(crate) async fn run(call: Call, json: bool) -> Result<(), Box<dyn Error>> {
         made = made.as_task();
     }
     let folder = Path::new(&call.target.server);
-    let result = match followed(made, json).await {
+    let made = followed(made, json).await;
+    call.target.check_answers()?;
+    let result = match made {
         Err(error) if tool.is_none() && error.is_not_found() && folder.is_dir() => {
             return Err(run::unknown(folder, name, &tools)?);
         }

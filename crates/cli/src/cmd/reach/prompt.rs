@@ -37,7 +37,9 @@ pub(crate) async fn run(prompt: Prompt, json: bool) -> Result<(), Box<dyn Error>
         .collect::<Result<_, _>>()
         .map_err(|error| usage(error.into()))?;
     let client = target::reach(&prompt.target, json).await?;
-    let result = match client.prompt(&prompt.name, filled).await {
+    let made = client.prompt(&prompt.name, filled).await;
+    prompt.target.check_answers()?;
+    let result = match made {
         Ok(result) => result,
         Err(error) => {
             if error.is_not_found() && !json {

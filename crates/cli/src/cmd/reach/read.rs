@@ -22,7 +22,9 @@ pub(crate) struct Read {
 
 pub(crate) async fn run(read: Read, json: bool) -> Result<(), Box<dyn Error>> {
     let client = target::reach(&read.target, json).await?;
-    let result = match client.read(&read.uri).await {
+    let made = client.read(&read.uri).await;
+    read.target.check_answers()?;
+    let result = match made {
         Ok(result) => result,
         Err(error) => {
             if error.is_not_found() && !json {
