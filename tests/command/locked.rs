@@ -80,3 +80,15 @@ async fn what_has_changed_is_asked_about_and_shown_word_by_word() {
     // Nothing that is to be asked about.
     assert!(run(&own, &["lock"]).status.success());
 }
+
+/// Only who serves a folder, or asks for it, accepts what its mounts offer.
+#[test]
+fn looking_at_a_folder_accepts_nothing() {
+    let folder = mounted("lock-looks");
+    let own = folder.0.join("own");
+    let listed = run(&own, &["list", "."]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("far_add"), "{listed:?}");
+    assert!(run(&own, &["call", ".", "far_add"]).status.success());
+    run(&own, &["lint", "."]);
+    assert!(!own.join("zcp.lock").exists(), "{:?}", fs::read_to_string(own.join("zcp.lock")));
+}

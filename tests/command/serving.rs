@@ -55,6 +55,11 @@ async fn serve_logs_when_the_store_goes_and_returns() {
     while server.ready().await.0 != 503 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    for id in 0..3 {
+        post(&server, Some("gone"), &zcp_tests::request(id, "ping", json!({}))).await;
+    }
+    // Longer than it takes to look after other processes.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(numbers().await.contains("\nzcp_store_up 0\n"));
     redis.start().await;
     server.is_ready().await;
@@ -63,6 +68,7 @@ async fn serve_logs_when_the_store_goes_and_returns() {
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!(lines("the store went away: "), 1, "{log}");
     assert_eq!(lines("the store is back"), 1, "{log}");
+    assert_eq!(lines("unavailable"), 0, "{log}");
 }
 
 #[tokio::test]

@@ -15,13 +15,17 @@ pub(crate) struct Mounts {
 }
 
 /// Mounts everything a project asks for. With `locked`, nothing is offered that is not in the lock
-/// file. Nothing is connected to yet.
+/// file; with `only_looks`, nothing is written into it. Nothing is connected to yet.
 ///
 /// # Errors
 ///
 /// Fails with everything that is wrong with any of the mounts.
-pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts, Vec<String>> {
-    open_with(scripts, locked, Secrets::All).await
+pub(crate) async fn open(
+    scripts: &Scripts,
+    locked: bool,
+    only_looks: bool,
+) -> Result<Mounts, Vec<String>> {
+    open_with(scripts, locked, only_looks, Secrets::All).await
 }
 
 /// Finds what [`open`] would refuse. Nothing is connected to, and no program is run for a secret.
@@ -30,7 +34,7 @@ pub(crate) async fn open(scripts: &Scripts, locked: bool) -> Result<Mounts, Vec<
 ///
 /// Fails with everything that is wrong with any of the mounts.
 pub(crate) async fn check(scripts: &Scripts) -> Result<(), Vec<String>> {
-    let mounts = open_with(scripts, false, Secrets::WithoutPrograms).await?;
+    let mounts = open_with(scripts, false, true, Secrets::WithoutPrograms).await?;
     mounts.gateway.close().await;
     for processes in mounts.processes {
         processes.end().await;
@@ -59,6 +63,7 @@ impl Secrets {
 async fn open_with(
     scripts: &Scripts,
     locked: bool,
+    only_looks: bool,
     secrets: Secrets,
 ) -> Result<Mounts, Vec<String>> {
     let (mut wrong, mut processes) = (vec![], vec![]);
@@ -82,7 +87,7 @@ async fn open_with(
         }
     }
     let path = lock_file(scripts);
-    let built = gateway.lock_file(&path).build();
+    let built = gateway.lock_file(&path).only_looks(only_looks).build();
     if let Err(error) = &built {
         wrong.extend(told(error));
         // The lock file is read only if nothing else is wrong.

@@ -228,7 +228,8 @@ fn is_missing(line: &str) -> bool {
 
 /// The server of a folder of scripts. It decides itself what scripts see of the environment.
 pub(crate) fn folder(path: &str) -> Result<Process> {
-    let process = Process::new(std::env::current_exe()?).args(["serve", path, "--stdio"]);
+    let process =
+        Process::new(std::env::current_exe()?).args(["serve", path, "--stdio", "--only-looks"]);
     Ok(process.inherit_env())
 }
 

@@ -196,6 +196,7 @@ pub struct Builder {
     mounts: Vec<(String, Mount)>,
     lock_file: Option<PathBuf>,
     is_locked: bool,
+    only_looks: bool,
 }
 
 impl Builder {
@@ -215,6 +216,13 @@ impl Builder {
     /// Offers only what is in the lock file, also of servers that are new. Default: `false`.
     pub fn locked(mut self, is_locked: bool) -> Self {
         self.is_locked = is_locked;
+        self
+    }
+
+    /// Leaves the lock file as it is: what new servers offer is offered, and not written into it.
+    /// Default: `false`.
+    pub fn only_looks(mut self, only_looks: bool) -> Self {
+        self.only_looks = only_looks;
         self
     }
 
@@ -278,7 +286,7 @@ impl Builder {
             };
             let upstream =
                 Upstream::new(&place, endpoint, lock_file.clone(), is_locked, mount.unlocked);
-            let upstream = Arc::new(upstream);
+            let upstream = Arc::new(upstream.only_looking(self.only_looks));
             if let Some(offers) = upstream.accepted_before() {
                 place.publish(&upstream.catalog(offers));
             }

@@ -53,6 +53,8 @@ pub(crate) struct Upstream {
     lock: Option<LockFile>,
     /// Only what is in the lock file is offered, also the first time.
     is_locked: bool,
+    /// What is new is not written into the lock file.
+    only_looks: bool,
     unlocked: Vec<Kind>,
     /// Its place among the mounts: of two that fit a URI, the first reads it.
     pub(crate) order: usize,
@@ -97,6 +99,7 @@ impl Upstream {
             names: place.names().clone(),
             lock,
             is_locked,
+            only_looks: false,
             unlocked,
             order: place.order(),
             log: place.log(),
@@ -104,6 +107,10 @@ impl Upstream {
             doubt: Notify::new(),
             calls: AtomicUsize::new(0),
         }
+    }
+
+    pub(crate) fn only_looking(self, only_looks: bool) -> Self {
+        Self { only_looks, ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -330,6 +337,9 @@ impl Upstream {
     async fn accept(&self, offers: &Offers, lock: &LockFile) {
         let mut kept = offers.clone();
         kept.retain(|kind, _, _| !self.unlocked.contains(&kind));
+        if self.only_looks {
+            return lock.set(&self.name, &kept);
+        }
         let mut names = vec![];
         kept.each(|kind, name, _| names.push(format!("{kind} \"{}\"", shown(name))));
         let (count, more) = (names.len(), names.len().saturating_sub(LOGGED));

@@ -191,7 +191,7 @@ impl KeyRing {
             let _ = timeout(READ_EVERY, self.unknown.notified()).await;
             match read(&*store).await {
                 Ok(keys) => self.replace(keys),
-                Err(error) => tracing::warn!("the sealing keys cannot be read again: {error}"),
+                Err(error) => error.log("the sealing keys cannot be read again"),
             }
             sleep(READ_AGAIN).await;
         }

@@ -185,9 +185,18 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 impl StoreError {
+    /// Logs what waits or fails because of it: at the debug level while the store is away, which has
+    /// a line of its own when it goes away (`noticed`).
+    pub(crate) fn log(&self, what: &str) {
+        match self {
+            Self::Unavailable(_) => tracing::debug!("{what}: {self}"),
+            _ => tracing::warn!("{what}: {self}"),
+        }
+    }
+
     /// What clients are told. The reason is logged: it may name a file or an address.
     pub(crate) fn for_clients(&self) -> &'static str {
-        tracing::warn!("{self}");
+        self.log("a request cannot be answered");
         "the store is unavailable: try again later"
     }
 }

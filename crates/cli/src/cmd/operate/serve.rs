@@ -51,6 +51,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) locked: bool,
 
+    /// Write nothing into zcp.lock.
+    #[arg(long, hide = true)]
+    pub(crate) only_looks: bool,
+
     /// Log nothing of what is wrong with other tools than this one.
     #[arg(long, value_name = "TOOL", hide = true)]
     pub(crate) about: Option<String>,
@@ -185,7 +189,9 @@ fn open(path: &Path, serve: &Serve, background: &Background) -> Result<Scripts> 
 
 /// A folder's server, with what it mounts.
 async fn mounted(scripts: Scripts, serve: &Serve) -> Result<(Server, Project)> {
-    let mounts = mounts::open(&scripts, serve.locked).await.map_err(|wrong| wrong.join("\n"))?;
+    let mounts = mounts::open(&scripts, serve.locked, serve.only_looks)
+        .await
+        .map_err(|wrong| wrong.join("\n"))?;
     let unseen = mounts.gateway.unseen();
     if serve.stdio && !unseen.is_empty() {
         let unseen = unseen.join(", ");

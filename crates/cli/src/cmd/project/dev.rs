@@ -45,6 +45,7 @@ pub(crate) async fn run(dev: Dev, json: bool) -> Result<(), Box<dyn Error>> {
         http: Some(dev.http),
         unix: None,
         locked: false,
+        only_looks: false,
         about: None,
         kept: Kept { data: None, store: None },
         allow_host: vec![],

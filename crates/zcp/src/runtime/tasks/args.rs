@@ -48,7 +48,7 @@ impl Engine {
     /// Removes arguments of a task that is over.
     pub(super) async fn remove_args(&self, id: &str) {
         if let Err(error) = self.store.remove(&key(id)).await {
-            tracing::warn!("arguments of a task stay until they expire: {error}");
+            error.log("arguments of a task stay until they expire");
         }
     }
 }

@@ -357,6 +357,6 @@ pub(super) fn unavailable(error: &StoreError) -> Fault {
         let why = format!("the call is too large for a task: {bytes} bytes, the limit is {limit}");
         return Fault::Invalid(why);
     }
-    tracing::error!("{error}");
+    error.log("a task cannot be reached");
     Fault::Failed("the store is unavailable: try again later".to_owned())
 }

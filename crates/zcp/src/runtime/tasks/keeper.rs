@@ -52,7 +52,7 @@ pub(crate) async fn keep(shared: Weak<Shared>, engine: Arc<Engine>) {
         };
         let looked = looked.await;
         if let Err(error) = &looked {
-            tracing::warn!("other processes cannot be looked after: {error}");
+            error.log("other processes cannot be looked after");
             presence.was_away();
         }
         let idle = looked.is_ok() && others.runners.is_empty() && !presence.is_needed();
@@ -114,7 +114,7 @@ pub(crate) async fn look_after(ctx: &Ctx, id: &str) -> Result<Task, Fault> {
     let taking =
         engine.tracker.spawn(async move { take_over(runtime, taken, &record.runner).await });
     if let Ok(Err(error)) = taking.await {
-        tracing::warn!("a task cannot be looked after: {error}");
+        error.log("a task cannot be looked after");
         engine.presence.was_away();
     }
     engine.get(id, ctx.principal()).await

@@ -366,7 +366,7 @@ impl Engine {
                     }
                 }
                 Ok(_) => return,
-                Err(error) => tracing::warn!("a task cannot be looked at: {error}"),
+                Err(error) => error.log("a task cannot be looked at"),
             }
             let soon = async {
                 sleep(PAUSE.saturating_sub(told.elapsed())).await;

@@ -374,6 +374,6 @@ pub(super) fn peer(watch: Option<&Watch>, extensions: &Extensions) -> Option<Pee
 
 /// Why is for those who operate the server: it may name a file, or an address.
 fn unavailable(error: &crate::store::StoreError) -> Response {
-    tracing::warn!("{error}");
+    error.log("a request is refused");
     refusal(StatusCode::SERVICE_UNAVAILABLE, "the store is unavailable: try again later")
 }
