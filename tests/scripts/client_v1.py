@@ -2,7 +2,7 @@
 
 import python_v1
 from mcp import types
-from python_v1 import wire
+from steps import wire
 
 
 class Client(python_v1.Client):

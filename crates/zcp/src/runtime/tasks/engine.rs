@@ -225,7 +225,7 @@ impl Engine {
             let found = self.load(&id).await.map_err(|error| unavailable(&error))?;
             // A list shows no results, and its tasks are in memory together.
             if let Some((mut record, _)) = found {
-                record.end = None;
+                record.end = record.end.map(super::End::without_content);
                 tasks.push(record.view(&id, self.settings.poll_interval));
             }
         }

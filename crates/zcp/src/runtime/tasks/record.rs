@@ -312,6 +312,16 @@ impl Record {
 }
 
 impl End {
+    /// The same, as far as it says how a task has ended.
+    pub(super) fn without_content(self) -> Self {
+        match self {
+            Self::Tool(output) => {
+                Self::Tool(Output { is_error: output.is_error, ..Output::default() })
+            }
+            fault => fault,
+        }
+    }
+
     /// What a run of a task's tool came to. A result of more bytes than `most` is replaced by an
     /// error that says so.
     pub(super) fn of(outcome: Outcome, most: usize) -> Self {
