@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use tower::{ServiceExt, layer::layer_fn, service_fn};
 use zcp::{
     Call, Fault, Op, Outcome, Service,
-    store::{Browse, sqlite::Sqlite},
+    store::{Browse, redis::Redis, sqlite::Sqlite},
 };
 use zcp_tests::{
     away::slow, call, everything, folder::Folder, http::HttpServer, initialize, notification,
@@ -48,7 +48,7 @@ async fn started(socket: &mut Socket, label: &str) -> Value {
 }
 
 /// Waits until a session has so many calls that others could go on with.
-async fn noted(store: &Sqlite, session: &str, calls: usize) {
+async fn noted(store: &dyn Browse, session: &str, calls: usize) {
     let prefix = format!("open/{session}/");
     for _ in 0..500 {
         if store.keys(&prefix).await.expect("it is read").len() == calls {
@@ -65,10 +65,12 @@ async fn a_socket_s_call_is_answered_after_a_kill() {
     let args = ["--store", &redis.url()];
     let (mut a, b) = (Replica::everything(&args).await, Replica::everything(&args).await);
     let (mut socket, id) = open(&a).await;
-    socket.send(slow(1, "again", 2.0)).await;
+    socket.send(slow(1, "again", 6.0)).await;
     assert_eq!(socket.next().await.expect("progress")["params"]["progress"], 0.0);
     socket.send(once(2)).await;
     while socket.next().await.expect("progress")["params"]["progressToken"] != 2 {}
+    // A call is known to others a moment after it has begun.
+    noted(&Redis::new(&redis.url()).expect("a URL"), &id, 2).await;
     a.kill();
     // Whatever was said after the first message is said again.
     let query = format!("?session={id}&last_event_id=2");
@@ -83,7 +85,7 @@ async fn a_socket_s_call_is_answered_after_a_kill() {
         }
     }
     let done = done.expect("an answer");
-    assert_eq!(text(&done["result"]), "again: computed for 2 seconds");
+    assert_eq!(text(&done["result"]), "again: computed for 6 seconds");
     let why = refused.expect("an answer")["error"]["message"].to_string();
     assert!(why.contains("stopped before it was done"), "{why}");
     // The socket goes on as any other.
@@ -153,7 +155,7 @@ async fn a_call_that_the_layers_deny_is_not_made_again() {
     socket.send(slow(1, "denied", 30.0)).await;
     assert_eq!(socket.next().await.expect("progress")["params"]["progress"], 0.0);
     let store = Arc::new(Sqlite::open(file).expect("it opens"));
-    noted(&store, &id, 1).await;
+    noted(&*store, &id, 1).await;
     a.kill();
     let deny = layer_fn(|inner: Service| {
         Service::new(service_fn(move |call: Call| {
