@@ -119,7 +119,7 @@ async fn project(folder: &Path) -> Result<Vec<Finding>, Box<dyn Error>> {
     }
     for (program, tools) in users {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // One that is in the project is not run: whoever wrote the project could run anything by that.
+        // An interpreter inside the project is not started: it could be any program.
         let about = match is_outside(&program, scripts.root()) {
             true => version(&program).await,
             false => program.display().to_string(),

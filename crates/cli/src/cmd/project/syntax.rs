@@ -26,7 +26,7 @@ const PYTHON: &str =
 
 /// What interpreters that are there say of scripts they cannot read.
 ///
-/// Interpreters that are in the project are not run: whoever wrote it could run anything by that.
+/// An interpreter inside the project is not started: it could be any program.
 pub(super) async fn check(programs: &[Program], root: &Path) -> Vec<Finding> {
     let checked = programs.iter().map(|program| async {
         let (interpreter, words) = interpreter(program, root)?;
